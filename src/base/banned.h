@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * banned: calls that have no safe use here. Force-included into every file of ours, so that using
+ * one breaks the build. What to use instead: buf and snprintf, num_parse, posix_spawn with a fixed
+ * argv, sigaction, strerrordesc_np.
+ */
+#pragma once
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#undef alloca
+
+#pragma GCC poison strcpy strcat stpcpy strncpy strncat sprintf vsprintf strtok strtok_r gets
+#pragma GCC poison atoi atol atoll atof system popen alloca tmpnam mktemp tempnam
+#pragma GCC poison ctime asctime gmtime localtime strerror readdir_r vfork

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * core: the domain of one server, without HTTP or JSON. It ties tenants, keys, sessions, the store
+ * and the runtime together; one exists per airlockd. All calls on the loop thread; callbacks come on
+ * the loop thread, never before the call that started them has returned.
+ *
+ * Errors carry the machine word of the contract in err->slug and its exact text in err->text, so that
+ * REST, MCP and console answer alike.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "base/err.h"
+#include "base/str.h"
+#include "core/runtime.h"
+#include "core/tenant.h"
+
+struct core;
+struct store;
+
+struct core_config {
+	int64_t session_ttl_ms;
+	uint64_t quota_bytes;      /* workspace quota */
+	uint32_t max_sessions;     /* all tenants */
+	size_t output_max;         /* per stream */
+	uint64_t write_max;        /* /write and /read, bytes */
+	const char *const *templates; /* allowed template names; borrowed */
+	size_t n_templates;
+	const char *runtime_name;  /* "native" */
+	bool single;               /* SANDBOX_MODE=single */
+	bool ephemeral;            /* SANDBOX_SESSION_STATE=off */
+};
+
+/* Takes ownership of nothing; store and runtime outlive the core. */
+int core_open(uv_loop_t *loop, const struct core_config *config, struct store *store,
+	      struct runtime *runtime, struct core **ret, struct err *err);
+/* Ends the sweep timer; ends all sessions first when ephemeral. */
+void core_close(struct core *c, void (*closed)(void *data), void *data);
+
+const struct core_config *core_config_get(const struct core *c);
+struct runtime *core_runtime(const struct core *c);
+bool core_is_stopping(const struct core *c);
+
+/* ---- Tenants and keys (tenant.c, key.c) ---- */
+
+/* Adds a static key; the tenant is made when new. */
+int core_add_key(struct core *c, struct str tenant, struct str key, struct err *err);
+/* Limits of "*" (tenant.data == NULL) or of one tenant; before the first request. */
+void core_set_limits(struct core *c, struct str tenant, const struct tenant_limits *limits);
+/* Compares with every configured key in constant time. NULL: unknown. *ret_actor: "static key". */
+struct tenant *key_find(struct core *c, struct str key, const char **ret_actor);
+
+/* ---- Sessions (session.c) ---- */
+
+#define SESSION_ID_LEN 16 /* "sbx_" + 12 lower-case hex */
+
+enum session_state { SESSION_CREATING, SESSION_READY, SESSION_ENDING };
+
+struct session {
+	char id[SESSION_ID_LEN + 1];
+	enum session_state state;
+	struct tenant *tenant;
+	char *template_name; /* as asked; owned */
+	const char *image;   /* canonical name of the image; borrowed from the configuration */
+	char **egress;       /* expanded rules; owned; none in this version of the server */
+	size_t n_egress;
+	bool persistent;
+	uint64_t quota_bytes;
+	int64_t created_us;  /* wall clock */
+	int64_t accessed_us; /* wall clock */
+	uint32_t running;    /* commands in flight: a running command keeps a session alive */
+	struct session *prev, *next; /* all sessions, newest first */
+};
+
+struct session_params {
+	struct str template_name;
+	const struct str *egress;
+	size_t n_egress;
+	bool persistent;
+	struct str snapshot_id; /* data == NULL: none */
+};
+
+typedef void (*session_fn)(void *data, struct session *s, const struct err *err);
+
+/* Slugs: template_not_permitted, egress_not_permitted, snapshot_not_found, persistent_unavailable,
+ * session_limit, no_capacity, internal. A refused create leaves nothing. */
+void session_create(struct core *c, struct tenant *t, const struct session_params *p, session_fn fn,
+		    void *data);
+/* Exact id; NULL when there is none that is READY. Does not look at the tenant. */
+struct session *session_find(struct core *c, struct str id);
+/* Restarts the idle clock. */
+void session_touch(struct core *c, struct session *s);
+int64_t session_expires_us(const struct core *c, const struct session *s);
+/* Newest first; prev == NULL starts. Only READY sessions of the tenant. */
+struct session *session_next(struct core *c, const struct tenant *t, const struct session *prev);
+/* From now on session_find no longer sees it; fn when no process is left and the slot is free. */
+void session_delete(struct core *c, struct session *s, session_fn fn, void *data);
+/* READY sessions of all tenants. */
+uint32_t session_count(const struct core *c);
+/* Usage of the workspace as the back end counts it. */
+void session_disk_used(struct core *c, struct session *s, runtime_stat_fn fn, void *data);
+
+/* ---- Commands (exec.c) ---- */
+
+struct exec_params {
+	struct str command;
+	struct str cwd;   /* data == NULL: /workspace */
+	const struct str *env_names, *env_values;
+	size_t n_env;
+	struct str stdin_data; /* data == NULL: /dev/null */
+	uint32_t timeout_s;
+};
+
+#define EXEC_WARNINGS_MAX 4
+
+struct exec_result {
+	struct runtime_exec_result *run; /* streams may be taken with take_ptr */
+	uint32_t timeout_s;
+	char warnings[EXEC_WARNINGS_MAX][200]; /* in the order of the contract */
+	size_t n_warnings;
+};
+
+struct exec_ops {
+	void (*started)(void *data);                                              /* may be NULL */
+	void (*output)(void *data, enum runtime_stream stream, struct str bytes); /* may be NULL */
+	void (*done)(void *data, struct exec_result *result, const struct err *err);
+};
+
+struct exec;
+
+/* Takes the tenant's command slot, or fails at once with "exec_limit". On success done is called
+ * exactly once; the slot is given back before it. */
+int exec_start(struct core *c, struct session *s, const struct exec_params *p, const struct exec_ops *ops,
+	       void *data, struct exec **ret, struct err *err);
+/* No callback follows; the command runs on and is accounted. */
+void exec_detach(struct exec *e);
+
+/* ---- Files (files.c) ---- */
+
+typedef void (*files_read_fn)(void *data, bool missing, struct str bytes, const struct err *err);
+typedef void (*files_write_fn)(void *data, const struct err *err);
+
+struct files_call;
+
+/* Checks of the path's form are the caller's (422); the rest comes as err with slug and text. At most
+ * 8 calls of a tenant run at once, others wait in order, 60 s at most ("busy"). */
+struct files_call *files_read(struct core *c, struct session *s, struct str path, files_read_fn fn,
+			      void *data);
+/* bytes are borrowed until fn. */
+struct files_call *files_write(struct core *c, struct session *s, struct str path, struct str bytes,
+			       files_write_fn fn, void *data);
+/* No callback follows; the bytes given to files_write are copied or no longer used. */
+void files_detach(struct files_call *call);
+
+/* ---- Usage (usage.c) ---- */
+
+struct usage_month {
+	char period[8]; /* "YYYY-MM", UTC */
+	uint64_t sessions;
+	uint64_t commands;
+	uint64_t command_ms;
+};
+
+void usage_get(struct core *c, const struct tenant *t, struct usage_month *ret);

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * runtime: what airlockd needs from whatever isolates and runs. core/native/ implements it on the
+ * launcher and init; session.c and api/ see only this header.
+ *
+ * All calls are made on the loop thread; callbacks come on the loop thread, never before the call
+ * that started them has returned. A handle is valid until its done callback has run. runtime_exec
+ * goes on when nobody is interested any more (set ops to NULL members): a client that hangs up does
+ * not end a command.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/str.h"
+
+struct runtime;
+struct runtime_exec;
+struct runtime_file;
+
+/* ---- Commands ---- */
+
+enum runtime_stream { RUNTIME_STDOUT = 0, RUNTIME_STDERR = 1 };
+
+struct runtime_exec_spec {
+	const char *volume;   /* session id */
+	uint32_t tenant;      /* number */
+	const char *image;    /* canonical image name */
+	bool egress;
+	struct str command;   /* copied */
+	struct str cwd;       /* "" or a path beneath /workspace, copied */
+	const char *const *env; /* n_env strings "NAME=value", the whole environment, copied */
+	size_t n_env;
+	struct str stdin_data; /* data == NULL: /dev/null; copied */
+	int64_t timeout_ms;
+	size_t output_max;    /* per stream */
+};
+
+/* One captured stream: the first head bytes, then (when dropped > 0) the last tail bytes. Either in
+ * memory or, beyond 256 KiB, in an unnamed file. Owned by the result. */
+struct runtime_output;
+
+/* The captured bytes without what was dropped. */
+uint64_t runtime_output_size(const struct runtime_output *o);
+/* How many bytes were dropped between head and tail (0: nothing). */
+uint64_t runtime_output_dropped(const struct runtime_output *o);
+/* Where the gap lies, counted from the start of the captured bytes. */
+uint64_t runtime_output_head(const struct runtime_output *o);
+/* Reads up to len captured bytes at offset; returns the number, 0 at the end, negative errno. */
+ssize_t runtime_output_read(const struct runtime_output *o, uint64_t offset, void *data, size_t len);
+
+struct runtime_exec_result {
+	int exit_code;       /* 0..255; 128 + n for signal n; -1 on timeout */
+	bool timed_out;
+	bool oom_killed;
+	bool pids_limit_hit;
+	bool restarted;      /* persistent: a new sandbox had to be started */
+	int64_t duration_ms;
+	int64_t cpu_ms;            /* -1: unknown */
+	int64_t peak_memory_bytes; /* -1: unknown */
+	struct runtime_output *streams[2]; /* owned by the result; valid during done only, unless
+					      taken with take_ptr and freed by runtime_output_free */
+	uint32_t posture;    /* bits of ipc/posture.h of the sandbox that served */
+};
+
+void runtime_output_free(struct runtime_output *o);
+
+struct runtime_exec_ops {
+	/* The shell runs; the command's clock has started. May be NULL. */
+	void (*started)(void *data);
+	/* Bytes as they come, before any cut. May be NULL. */
+	void (*output)(void *data, enum runtime_stream stream, struct str bytes);
+	/* Exactly once. err != NULL: nothing ran (slug "no_capacity", "busy", "file_not_found" for
+	 * a missing cwd, "path_outside", "internal"); else *result. */
+	void (*done)(void *data, struct runtime_exec_result *result, const struct err *err);
+};
+
+struct runtime_exec *runtime_exec_start(struct runtime *rt, const struct runtime_exec_spec *spec,
+					const struct runtime_exec_ops *ops, void *data);
+/* The caller loses interest: no callback comes after this, the command runs on. */
+void runtime_exec_detach(struct runtime_exec *exec);
+/* Ends the command now; done follows with exit code 137. */
+void runtime_exec_kill(struct runtime_exec *exec);
+
+/* ---- Files ---- */
+
+/* err->slug: "file_not_found", "path_outside", "is_folder", "not_regular_file", "not_in_folder",
+ * "permission_denied", "file_too_large", "quota", "too_many_files", "busy", "internal"; err->text is
+ * empty for them: the words are the caller's. For "quota", used_bytes says what the tree would use. */
+struct runtime_file_result {
+	uint64_t size;
+	uint64_t used_bytes;
+	uint32_t mode;
+};
+
+struct runtime_file_spec {
+	const char *volume;
+	uint32_t tenant;
+	const char *image;
+	struct str path; /* copied; at most LIMIT_PATH bytes, no NUL */
+};
+
+typedef void (*runtime_read_fn)(void *data, const struct runtime_file_result *result, struct str bytes,
+				const struct err *err);
+typedef void (*runtime_write_fn)(void *data, const struct runtime_file_result *result,
+				 const struct err *err);
+
+/* Reads a whole file of at most max bytes; bytes are valid during the callback. */
+struct runtime_file *runtime_file_read(struct runtime *rt, const struct runtime_file_spec *spec,
+				       uint64_t max, runtime_read_fn fn, void *data);
+/* Writes a whole file. bytes are borrowed until the callback. quota_bytes 0: none. */
+struct runtime_file *runtime_file_write(struct runtime *rt, const struct runtime_file_spec *spec,
+					struct str bytes, uint64_t quota_bytes, runtime_write_fn fn,
+					void *data);
+/* Allocated bytes of the whole workspace (result->used_bytes), walked. */
+struct runtime_file *runtime_file_usage(struct runtime *rt, const struct runtime_file_spec *spec,
+					runtime_write_fn fn, void *data);
+/* No callback follows; the job itself may finish. */
+void runtime_file_detach(struct runtime_file *job);
+
+/* ---- Volumes ---- */
+
+typedef void (*runtime_volume_fn)(void *data, const struct err *err);
+typedef void (*runtime_stat_fn)(void *data, uint64_t used_bytes, const struct err *err);
+
+/* Makes an empty workspace. err->slug "no_capacity" when the volume is full. */
+void runtime_volume_create(struct runtime *rt, const char *volume, uint32_t tenant,
+			   uint64_t limit_bytes, runtime_volume_fn fn, void *data);
+/* Ends every process that has the workspace attached, then removes it. The callback comes when no
+ * process is left and the name is gone; space is freed behind it. A missing volume is success. */
+void runtime_volume_delete(struct runtime *rt, const char *volume, runtime_volume_fn fn, void *data);
+/* The back end's own counter; cheap, may lag by a commit. */
+void runtime_volume_stat(struct runtime *rt, const char *volume, runtime_stat_fn fn, void *data);
+
+/* ---- The runtime itself ---- */
+
+struct runtime_info {
+	const char *name;      /* "native" */
+	bool ready;            /* the launcher has answered */
+	bool hard_quota;
+	uint32_t layers;       /* posture bits that this host offers */
+	uint32_t missing;      /* posture bits that multi-tenant mode requires and the host lacks */
+	unsigned pool_ready;   /* blank sandboxes waiting */
+	unsigned running;      /* commands */
+	unsigned queued;
+	uint64_t volume_bytes, volume_free;
+	unsigned lost_volumes;
+};
+
+void runtime_info_get(struct runtime *rt, struct runtime_info *ret);
+/* Posture of the sandbox that last served this volume, or of the newest blank one of the tenant;
+ * 0 when none was ever built. */
+uint32_t runtime_posture(struct runtime *rt, const char *volume, uint32_t tenant);
+/* Says that a tenant is about to run commands, so that a pool is worth keeping. */
+void runtime_warm(struct runtime *rt, uint32_t tenant, const char *image, bool egress);

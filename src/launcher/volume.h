@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * volume: workspaces with a quota, and the read-only images, on one file system that only the
+ * launcher's private mount namespace sees. Back ends: btrfs on a fully allocated loop file
+ * (<state>/volumes.img, simple quotas where the kernel has them, else full qgroups with level-0
+ * limits only), or plain directories (single-tenant only). Used by the launcher's roles; no heap.
+ *
+ * A volume's journal is its directory name: <id>.creating, <id>, <id>.deleting. Its tenant's number is
+ * in the extended attribute trusted.airlock.tenant, set before the rename to <id>. The owner on disk
+ * of a workspace is always uid and gid 1000, mode 0755.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "ipc/messages.h"
+
+#define VOLUME_OWNER 1000
+
+struct volumes_config {
+	const char *state_dir;
+	enum { VOLUMES_AUTO, VOLUMES_BTRFS, VOLUMES_PLAIN } kind;
+	uint64_t size_bytes; /* of volumes.img when it is made; 0: min(20 GiB, a quarter of free) */
+};
+
+struct volumes {
+	enum msg_volumes kind;
+	enum msg_quota quota;
+	int root_fd;     /* owned: root of the file system; holds volumes/ and images/ */
+	int volumes_fd;  /* owned */
+	int images_fd;   /* owned */
+	bool direct_io;  /* the loop device bypasses the page cache */
+};
+
+/* Mounts (makes at first start: allocate, mkfs.btrfs, subvolumes, quota). The caller has unshared its
+ * mount namespace and made it private; descriptors are good for open_tree in that namespace. */
+int volumes_open(struct volumes *v, const struct volumes_config *config, struct err *err);
+void volumes_close(struct volumes *v);
+
+/* Whether name is "sbx_" + 12 lower-case hex. Every name from airlockd passes this first. */
+bool volume_name_ok(const char name[MSG_VOLUME_NAME]);
+
+int volume_create(struct volumes *v, const char *name, uint32_t tenant, uint64_t limit_bytes,
+		  struct err *err);
+/* Opens a volume for open_tree and reads its tenant. -ENOENT when there is none. */
+int volume_open(struct volumes *v, const char *name, int *ret_fd, uint32_t *ret_tenant,
+		struct err *err);
+/* Renames it to <id>.deleting; a missing one is success. */
+int volume_mark_deleted(struct volumes *v, const char *name, struct err *err);
+/* Deletes one <id>.deleting or <id>.creating with all nested subvolumes and its quota groups. Slow.
+ * Returns 1 when one was deleted, 0 when there was none. */
+int volume_delete_next(struct volumes *v, struct err *err);
+int volume_stat(struct volumes *v, const char *name, uint64_t *ret_used, uint64_t *ret_limit,
+		struct err *err);
+/* Calls each finished volume once. */
+int volume_each(struct volumes *v, void (*each)(void *data, const char *name, uint32_t tenant),
+		void *data, struct err *err);
+int volumes_space(struct volumes *v, uint64_t *ret_bytes, uint64_t *ret_free, struct err *err);
+
+/* ---- Images: images/<name>, a read-only subvolume; name as in MSG_IMAGE_NAME, "/" never occurs ---- */
+
+/* The tenant's own copy-on-write clone (made when missing), opened for open_tree. With plain
+ * directories: the image itself, *ret_own false. */
+int image_open_for_tenant(struct volumes *v, const char *image, uint32_t tenant, int *ret_fd,
+			  bool *ret_own, struct err *err);
+/* Unpacks a tar (from `airlock image build` or import) as a new image under name.creating, then
+ * renames: files get owner 0, set-id bits are dropped, device nodes are refused. The unpacking runs in
+ * a child that has given up what it does not need. */
+int image_add(struct volumes *v, const char *image, const char *tar_path, struct err *err);
+int image_remove(struct volumes *v, const char *image, struct err *err);
+int image_each(struct volumes *v, void (*each)(void *data, const char *name), void *data,
+	       struct err *err);

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * store: what must survive a restart, in the words of the domain. store/sqlite implements it; all
+ * writes run on a thread of its own in the order they were asked for, several in one commit when
+ * they wait (WAL, synchronous=FULL), and their callbacks come on the loop thread after the commit.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "base/err.h"
+
+struct store;
+
+typedef void (*store_fn)(void *data, const struct err *err);
+
+/* path: the database file, made 0600 when missing. A damaged file or a newer schema is refused with a
+ * sentence; it is never emptied. */
+int store_open(uv_loop_t *loop, const char *path, struct store **ret, struct err *err);
+/* Finishes all writes, then calls closed. */
+void store_close(struct store *s, void (*closed)(void *data), void *data);
+
+/* ---- Read once, at start, on the calling thread ---- */
+
+struct store_session {
+	const char *id;
+	const char *tenant;
+	const char *template_name;
+	const char *egress; /* rules separated by blanks */
+	int persistent;
+	uint64_t quota_bytes;
+	int64_t created_us, accessed_us;
+};
+
+int store_load_sessions(struct store *s, void (*each)(void *data, const struct store_session *row),
+			void *data, struct err *err);
+/* Number of a tenant, made when new (a write on the calling thread; at start only). */
+int store_tenant_number(struct store *s, const char *tenant, uint32_t *ret, struct err *err);
+
+/* ---- Writes; strings are copied; fn may be NULL ---- */
+
+void store_put_session(struct store *s, const struct store_session *row, store_fn fn, void *data);
+void store_drop_session(struct store *s, const char *id, store_fn fn, void *data);
+/* Access times of many sessions are written together once a minute by the core. */
+void store_touch_session(struct store *s, const char *id, int64_t accessed_us);
+
+struct store_usage {
+	const char *tenant;
+	const char *period; /* YYYY-MM */
+	uint64_t sessions, commands, command_ms;
+};
+
+/* Adds to what is there. */
+void store_add_usage(struct store *s, const struct store_usage *delta);
+int store_load_usage(struct store *s, const char *period,
+		     void (*each)(void *data, const struct store_usage *row), void *data,
+		     struct err *err);
+/* Failed writes since start, for healthz and metrics. */
+uint64_t store_errors(const struct store *s);
