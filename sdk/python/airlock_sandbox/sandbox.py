@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A session on an Airlock server: files that stay, and commands that each run isolated."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Dict, Iterable, List, Mapping, Optional
+
+from ._http import Connection, Verify, query, segment
+from .errors import NotFoundError, SandboxError
+from .result import CommandResult
+
+DEFAULT_TEMPLATE = "sandbox-base:latest"
+_SLOW_START_SECONDS = 240
+_YES = frozenset(("1", "true", "yes"))
+
+
+def _missing_text(path: str) -> str:
+    """What the server sends in place of the content of a file that does not exist."""
+    return "Error: File '%s' does not exist." % path
+
+
+def _verify_from_environment() -> Verify:
+    if os.environ.get("SANDBOX_API_INSECURE", "").strip().lower() in _YES:
+        return False
+    return os.environ.get("SANDBOX_API_CA") or True
+
+
+class Files:
+    """The files of one session. Paths are relative to its workspace."""
+
+    def __init__(self, sandbox: "Sandbox") -> None:
+        self._sandbox = sandbox
+
+    def write(self, path: str, content: str) -> None:
+        """Replaces the text of a file, making it and its folders when missing."""
+        self._sandbox._call("POST", "/write", {"path": path, "content": content})
+
+    def read(self, path: str) -> str:
+        """The text of a file; FileNotFoundError when there is none."""
+        content = self._sandbox.read_file(path)
+        if content == _missing_text(path):
+            raise FileNotFoundError(path)
+        return content
+
+
+class Sandbox:
+    """One session. Use it in a `with` statement, or call start() and close().
+
+    The server's address and key come from the arguments, else from SANDBOX_API_URL and
+    SANDBOX_API_KEY. Every request is a connection of its own, so one object may be used from several
+    threads once it is started.
+    """
+
+    def __init__(
+        self,
+        api_key: Optional[str] = None,
+        base_url: Optional[str] = None,
+        *,
+        egress: Optional[Iterable[str]] = None,
+        template: str = DEFAULT_TEMPLATE,
+        verify: Optional[Verify] = None,
+        timeout: float = 90,
+        max_retries: int = 3,
+        snapshot: Optional[str] = None,
+        persistent: bool = False,
+        secrets: Optional[Mapping[str, str]] = None,
+    ) -> None:
+        base_url = base_url or os.environ.get("SANDBOX_API_URL")
+        api_key = api_key or os.environ.get("SANDBOX_API_KEY")
+        if not base_url or not api_key:
+            raise SandboxError(
+                "Set SANDBOX_API_URL and SANDBOX_API_KEY, or pass base_url= and api_key=."
+            )
+        self._connection = Connection(
+            base_url,
+            api_key,
+            _verify_from_environment() if verify is None else verify,
+            timeout,
+            max_retries,
+        )
+        self.template = template
+        self.requested_egress: List[str] = list(egress) if egress else []
+        self.snapshot_id = snapshot
+        self.persistent = bool(persistent)
+        self._secrets = dict(secrets) if secrets else None
+        self.session_id: Optional[str] = None
+        self.tenant_id: Optional[str] = None
+        self.egress: List[str] = []
+        self.disk_quota_mb: Optional[int] = None
+        self.files = Files(self)
+
+    @classmethod
+    def create(cls, *args: Any, **kwargs: Any) -> "Sandbox":
+        """Makes the object and starts the session."""
+        return cls(*args, **kwargs).start()
+
+    @classmethod
+    def attach(cls, session_id: str, *args: Any, **kwargs: Any) -> "Sandbox":
+        """An object for a session that exists already. Makes no request."""
+        sandbox = cls(*args, **kwargs)
+        sandbox.session_id = session_id
+        return sandbox
+
+    @property
+    def base_url(self) -> str:
+        return self._connection.base_url
+
+    @property
+    def timeout(self) -> float:
+        return self._connection.timeout
+
+    @property
+    def max_retries(self) -> int:
+        return self._connection.max_retries
+
+    def start(self) -> "Sandbox":
+        """Opens the session; does nothing when it is open."""
+        if self.session_id is not None:
+            return self
+        body: Dict[str, Any] = {"template": self.template, "egress": self.requested_egress}
+        timeout = self.timeout
+        if self.snapshot_id:
+            body["snapshot_id"] = self.snapshot_id
+            timeout = max(timeout, _SLOW_START_SECONDS)
+        if self.persistent:
+            body["persistent"] = True
+        if self._secrets:
+            body["secrets"] = self._secrets
+        answer = self._connection.json("POST", "/v1/sessions", body, timeout=timeout)
+        if not isinstance(answer, dict) or not answer.get("session_id"):
+            raise SandboxError("The server's answer has no session_id.")
+        self.tenant_id = answer.get("tenant_id")
+        self.egress = list(answer.get("egress") or [])
+        self.disk_quota_mb = answer.get("disk_quota_mb")
+        self.persistent = bool(answer.get("persistent", self.persistent))
+        self.session_id = answer["session_id"]
+        return self
+
+    def close(self, timeout: Optional[float] = None) -> None:
+        """Ends the session and deletes its files. Quiet when it has ended already.
+
+        With a timeout there is one attempt, for programs that are about to exit.
+        """
+        session_id = self.session_id
+        if session_id is None:
+            return
+        try:
+            self._connection.json(
+                "DELETE",
+                "/v1/sessions/" + segment(session_id),
+                timeout=timeout,
+                retries=None if timeout is None else 0,
+            )
+        except NotFoundError:
+            pass
+        self.session_id = None
+
+    def __enter__(self) -> "Sandbox":
+        return self.start()
+
+    def __exit__(self, *exc_info: Any) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return "<Sandbox %s at %s>" % (self.session_id or "not started", self.base_url)
+
+    # ---- Commands ----
+
+    def run(self, command: str, timeout: int = 15) -> CommandResult:
+        """Runs one line of bash in a fresh sandbox around the session's files.
+
+        timeout: whole seconds, 1 to 60, after which everything that the command started is killed.
+        """
+        answer = self._call("POST", "/exec", {"command": command, "timeout_seconds": timeout})
+        return CommandResult.from_response(answer)
+
+    # ---- The text variants, for models with tools ----
+
+    def run_command(self, command: str, timeout_seconds: int = 15) -> str:
+        return self.run(command, timeout=timeout_seconds).output
+
+    def read_file(self, path: str) -> str:
+        """As files.read, but a missing file is a sentence instead of an exception."""
+        content = self._call("GET", query("/read", path=path)).get("content")
+        return content if isinstance(content, str) else ""
+
+    def write_file(self, path: str, content: str) -> str:
+        self.files.write(path, content)
+        return "Successfully wrote %d characters to %s" % (len(content), path)
+
+    # ---- What the server knows ----
+
+    def egress_log(self, limit: int = 200) -> List[Dict[str, Any]]:
+        """The session's attempts to reach the internet, oldest first."""
+        return list(self._call("GET", query("/egress", limit=limit)).get("events") or [])
+
+    def egress_policy(self) -> List[str]:
+        """The hosts that this tenant may ask for."""
+        answer = self._connection.json("GET", "/v1/egress/policy") or {}
+        return list(answer.get("allowed") or [])
+
+    def usage(self) -> Dict[str, Any]:
+        """This tenant's limits and what it uses of them."""
+        return self._connection.json("GET", "/v1/usage") or {}
+
+    def health(self) -> Dict[str, Any]:
+        return self._connection.json("GET", "/healthz") or {}
+
+    def _call(self, method: str, rest: str, body: Optional[Mapping[str, Any]] = None) -> Any:
+        if self.session_id is None:
+            raise SandboxError("The sandbox is not started: use `with Sandbox()` or call start().")
+        path = "/v1/sessions/" + segment(self.session_id) + rest
+        return self._connection.json(method, path, body) or {}
