@@ -1,0 +1,25 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# The part of `make install` that Meson does not do: the unit, /etc/airlock, the manual page, and, when
+# installing into the running system (no DESTDIR), the users and the base image.
+set -eu
+cd "$(dirname "$0")/.."
+prefix=${PREFIX:-/usr/local}
+dest=${DESTDIR-}
+
+install -d -m 0755 "$dest/etc/airlock" "$dest/etc/systemd/system" "$dest$prefix/share/man/man1"
+sed "s|@bindir@|$prefix/bin|" deploy/airlock.service >"$dest/etc/systemd/system/airlock.service"
+chmod 0644 "$dest/etc/systemd/system/airlock.service"
+install -m 0644 deploy/airlock.1 "$dest$prefix/share/man/man1/airlock.1"
+# An operator's configuration is never overwritten; it holds keys.
+[ -e "$dest/etc/airlock/airlock.conf" ] ||
+	install -m 0600 deploy/airlock.conf "$dest/etc/airlock/airlock.conf"
+
+[ -z "$dest" ] || exit 0
+deploy/deps.sh run
+deploy/image.sh "${CACHE:-/var/cache/airlock}"
+if [ -d /run/systemd/system ]; then
+	systemctl daemon-reload
+	echo "Put a key into /etc/airlock/airlock.conf, then: systemctl enable --now airlock"
+fi
