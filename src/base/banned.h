@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -11,9 +11,18 @@
 /* HTTP framing */
 #define LIMIT_TARGET 16384u
 #define LIMIT_HEAD 16384u
+#define LIMIT_METHOD 32u
 #define LIMIT_HEADER_FIELDS 100u
 #define LIMIT_HEAD_MS 10000
+#define LIMIT_CHUNK_EXTENSIONS 1024u
 #define LIMIT_BODY_PAUSE_MS 30000
+/* From then on a body must have come at this rate on average. */
+#define LIMIT_BODY_SLOW_MS 300000
+#define LIMIT_BODY_BYTES_PER_S 1024
+/* Queued bytes of which the client takes none. */
+#define LIMIT_WRITE_STALL_MS 30000
+/* Waiting for the client to close after an ordinary last answer. */
+#define LIMIT_LINGER_MS 2000
 #define LIMIT_KEEPALIVE_MS 75000
 #define LIMIT_JSON_BODY (1u * MIB)
 #define LIMIT_DRAIN (128u * MIB)
