@@ -1,0 +1,510 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real servers for tests: start, ask, look at the host, stop.
+
+A Server is `airlock serve` on a free loopback port with a state directory of its own. State
+directories are used again after a clean stop (their volume holds the image already), but never with
+sessions in them: servers of the tests end their sessions when they stop, unless told otherwise.
+
+Which build: AIRLOCK_BUILD, else build/ of this repository.
+"""
+
+import collections
+import contextlib
+import glob
+import http.client
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+CACHE = os.environ.get("CACHE") or "/var/cache/airlock"
+BUILD = os.path.abspath(os.environ.get("AIRLOCK_BUILD") or os.path.join(ROOT, "build"))
+VOLUME_MB = "2048"
+START_SECONDS = 60
+
+# Static keys that every server of the tests has, one tenant each.
+KEYS = {name: "test-key-of-%s-0123456789" % name for name in ("a", "b", "c")}
+# Limits out of the way; a test of a limit sets its own.
+WIDE = {
+    "*": {
+        "max_sessions": 1000,
+        "requests_per_minute": 1000000,
+        "max_concurrent_exec": 64,
+    }
+}
+ID_FIRST, ID_SERVER, ID_SERVERS = 1900000000, 1000000, 16
+
+
+class NotRunnable(Exception):
+    """Why no server can be started here; a test that needs one is skipped with this."""
+
+
+def runnable(build=None):
+    """None, or the sentence why servers cannot be started on this machine."""
+    build = build or BUILD
+    if os.geteuid() != 0:
+        return "needs root"
+    for program in ("airlock", "airlockd", "airlock-launcher", "airlock-init"):
+        if not os.access(os.path.join(build, program), os.X_OK):
+            return "%s is not built" % os.path.join(build, program)
+    key = subprocess.run([os.path.join(ROOT, "image", "key.sh")], stdout=subprocess.PIPE, text=True)
+    if not os.path.exists(os.path.join(CACHE, key.stdout.strip(), "rootfs.tar")):
+        return "the base image is not built (make image)"
+    return None
+
+
+def free_port():
+    with socket.socket() as s:
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def wait_until(condition, seconds, what):
+    """Polls; returns the first true value. For states of the system, never for time-outs."""
+    deadline = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError("not within %s s: %s" % (seconds, what))
+        time.sleep(0.005)
+
+
+class Answer:
+    def __init__(self, status, headers, body):
+        self.status = status
+        self.headers = headers
+        self.body = body
+
+    @property
+    def json(self):
+        return json.loads(self.body)
+
+    @property
+    def detail(self):
+        return self.json["detail"]
+
+    @property
+    def code(self):
+        return self.json["code"]
+
+    def __repr__(self):
+        return "<Answer %d %r>" % (self.status, self.body[:300])
+
+
+Raw = collections.namedtuple("Raw", "status head body closed")
+
+
+class StateDirs:
+    """Folders under one temporary root, handed out again after a clean stop."""
+
+    def __init__(self):
+        self.root = tempfile.mkdtemp(prefix="airlock-test-")
+        os.chmod(self.root, 0o755)
+        self._free = collections.defaultdict(list)
+        self._count = 0
+
+    def take(self, kind):
+        if self._free[kind]:
+            return self._free[kind].pop()
+        self._count += 1
+        path = os.path.join(self.root, "state-%d" % self._count)
+        os.mkdir(path, 0o755)
+        return path
+
+    def give_back(self, kind, path):
+        for name in os.listdir(os.path.join(path, "state")):
+            full = os.path.join(path, "state", name)
+            if os.path.isfile(full):
+                os.unlink(full)
+        self._free[kind].append(path)
+
+    def remove(self):
+        shutil.rmtree(self.root, ignore_errors=True)
+
+
+_dirs = None
+
+
+def state_dirs():
+    global _dirs
+    if _dirs is None:
+        _dirs = StateDirs()
+    return _dirs
+
+
+def remove_state_dirs():
+    global _dirs
+    if _dirs is not None:
+        _dirs.remove()
+        _dirs = None
+
+
+def environment(**extra):
+    """What a server gets: nothing of the caller's but PATH, then the given variables."""
+    env = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
+    for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS"):
+        if name in os.environ:
+            env[name] = os.environ[name]
+    env.update({name: value for name, value in extra.items() if value is not None})
+    return env
+
+
+class Server:
+    def __init__(self, env=None, build=None, state_dir=None, keep=False, knobs=None):
+        """env: variables over the defaults; None removes one. keep: sessions survive a stop."""
+        why = runnable(build)
+        if why:
+            raise NotRunnable(why)
+        self.build = build or BUILD
+        self.keep = keep
+        self.port = free_port()
+        self.url = "http://127.0.0.1:%d" % self.port
+        self._kind = (env or {}).get("SANDBOX_VOLUMES", "auto")
+        self._own_dir = state_dir is None
+        self.state_dir = state_dir or state_dirs().take(self._kind)
+        settings = {
+            "SANDBOX_API_KEYS": ",".join("%s:%s" % pair for pair in KEYS.items()),
+            "SANDBOX_LISTEN": "127.0.0.1:%d" % self.port,
+            "SANDBOX_STATE_DIR": self.state_dir,
+            "SANDBOX_TENANT_LIMITS": json.dumps(WIDE),
+            "SANDBOX_VOLUME_SIZE_MB": VOLUME_MB,
+            "SANDBOX_SESSION_STATE": None if keep else "off",
+            "AIRLOCK_TEST_OFF": knobs,
+        }
+        settings.update(env or {})
+        self.env = environment(**settings)
+        self.log_path = os.path.join(state_dirs().root, "server-%d.log" % self.port)
+        self.process = None
+        self.number = None
+        self.start_seconds = None
+
+    # ---- Life ----
+
+    def start(self):
+        began = time.monotonic()
+        with open(self.log_path, "ab") as log:
+            self.process = subprocess.Popen(
+                [os.path.join(self.build, "airlock"), "serve"],
+                env=self.env,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd="/",
+            )
+        try:
+            wait_until(self._healthy_or_dead, START_SECONDS, "the server is healthy")
+        except AssertionError:
+            self.process.kill()
+            self.process.wait()
+            raise AssertionError("the server does not answer:\n" + self.log_tail()) from None
+        if self.process.poll() is not None:
+            raise AssertionError(
+                "the server ended with %d:\n%s" % (self.process.returncode, self.log_tail())
+            )
+        self.start_seconds = time.monotonic() - began
+        self.number = server_number(self.process.pid)
+        return self
+
+    def _healthy_or_dead(self):
+        if self.process.poll() is not None:
+            return True
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            return self.get("/healthz", key=None, timeout=2).status == 200
+        return False
+
+    def stop(self, clean=True):
+        """Stops it and, when clean, looks whether anything of it is left on the host."""
+        if self.process is None or self.process.poll() is not None:
+            return
+        began = time.monotonic()
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise AssertionError("the server did not stop within 30 s:\n" + self.log_tail())
+        self.stop_seconds = time.monotonic() - began
+        self.settle()
+        if clean:
+            assert self.process.returncode == 0, "ended with %d:\n%s" % (
+                self.process.returncode,
+                self.log_tail(),
+            )
+            left = self.left_over()
+            assert not left, "left on the host: %s\n%s" % (left, self.log_tail())
+
+    def settle(self):
+        with contextlib.suppress(AssertionError):
+            wait_until(lambda: not self.left_over(), 3, "nothing is left")
+
+    def kill(self):
+        """SIGKILL to the launcher: the rest has to end by itself."""
+        self.process.kill()
+        self.process.wait()
+
+    def release(self):
+        if self._own_dir and not self.keep and os.path.isdir(os.path.join(self.state_dir, "state")):
+            state_dirs().give_back(self._kind, self.state_dir)
+
+    def __enter__(self):
+        return self.start()
+
+    def __exit__(self, kind, value, trace):
+        self.stop(clean=kind is None)
+        if kind is None:
+            self.release()
+
+    def log(self):
+        with open(self.log_path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+
+    def log_tail(self, lines=40):
+        return "".join(line + "\n" for line in self.log().splitlines()[-lines:])
+
+    def left_over(self):
+        return left_over(self.number, self.state_dir)
+
+    def processes(self):
+        """(pid, name, uid) of everything that belongs to this server, the caller's child first."""
+        return processes_of(self.number, self.process.pid)
+
+    def process_of(self, name):
+        return [pid for pid, comm, _ in self.processes() if comm == name[:15]]
+
+    # ---- Asking ----
+
+    def request(self, method, path, body=None, key=KEYS["a"], headers=None, timeout=100, raw=None):
+        """One request on a connection of its own. body: sent as JSON; raw: bytes as they are."""
+        send = dict(headers or {})
+        if key is not None:
+            send.setdefault("X-API-Key", key)
+        data = raw
+        if body is not None:
+            data = json.dumps(body).encode()
+            send.setdefault("Content-Type", "application/json")
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+        try:
+            connection.request(method, path, body=data, headers=send)
+            answer = connection.getresponse()
+            return Answer(answer.status, answer.headers, answer.read())
+        finally:
+            connection.close()
+
+    def get(self, path, **kwargs):
+        return self.request("GET", path, **kwargs)
+
+    def post(self, path, body=None, **kwargs):
+        return self.request("POST", path, body, **kwargs)
+
+    def delete(self, path, **kwargs):
+        return self.request("DELETE", path, **kwargs)
+
+    def create(self, key=KEYS["a"], **body):
+        answer = self.post("/v1/sessions", body, key=key)
+        assert answer.status == 201, answer
+        return answer.json["session_id"]
+
+    def exec(self, session, command, timeout_seconds=15, key=KEYS["a"], **more):
+        body = dict(command=command, timeout_seconds=timeout_seconds, **more)
+        answer = self.post("/v1/sessions/%s/exec" % session, body, key=key)
+        assert answer.status == 200, answer
+        return answer.json
+
+    def raw(self, data, timeout=20):
+        """Sends bytes, reads one answer; closed says whether the server closed the connection."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout) as s:
+            with contextlib.suppress(ConnectionError):
+                s.sendall(data)
+            return read_raw(s)
+
+    def connect(self, timeout=20):
+        return socket.create_connection(("127.0.0.1", self.port), timeout)
+
+
+def read_raw(s):
+    """One answer from a socket, and whether it ended there."""
+    got = b""
+    while b"\r\n\r\n" not in got:
+        piece = s.recv(65536)
+        if not piece:
+            return Raw(None, got, b"", True)
+        got += piece
+    head, _, body = got.partition(b"\r\n\r\n")
+    status = int(head.split(b" ", 2)[1])
+    length = re.search(rb"(?im)^content-length:\s*(\d+)", head)
+    length = int(length.group(1)) if length else 0
+    while len(body) < length:
+        piece = s.recv(65536)
+        if not piece:
+            break
+        body += piece
+    closed = False
+    s.settimeout(0.5)
+    with contextlib.suppress(socket.timeout):
+        try:
+            closed = s.recv(1) == b""
+        except ConnectionResetError:
+            closed = True
+    return Raw(status, head, body, closed)
+
+
+# ---- The host, as seen from outside ----
+
+
+def server_number(pid):
+    """n of the launcher's lock /run/airlock/<n>."""
+    for link in glob.glob("/proc/%d/fd/*" % pid):
+        with contextlib.suppress(OSError):
+            found = re.match(r"/run/airlock/(\d+)$", os.readlink(link))
+            if found:
+                return int(found.group(1))
+    return None
+
+
+def proc_status(pid):
+    fields = {}
+    with open("/proc/%d/status" % pid) as file:
+        for line in file:
+            name, _, value = line.partition(":")
+            fields[name] = value.strip()
+    return fields
+
+
+def all_pids():
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def processes_of(number, root_pid):
+    """Descendants of the launcher, and whatever runs under the ids of server number."""
+    parents, uids, names = {}, {}, {}
+    for pid in all_pids():
+        with contextlib.suppress(OSError, KeyError, ValueError):
+            status = proc_status(pid)
+            if status["State"].startswith("Z"):
+                continue
+            parents[pid] = int(status["PPid"])
+            uids[pid] = int(status["Uid"].split()[0])
+            names[pid] = status["Name"]
+    ours = []
+    for pid in sorted(parents):
+        ancestor, steps = pid, 0
+        while ancestor in parents and ancestor != root_pid and steps < 64:
+            ancestor, steps = parents[ancestor], steps + 1
+        first = ID_FIRST + (number or 0) * ID_SERVER
+        if ancestor == root_pid or (number is not None and first <= uids[pid] < first + ID_SERVER):
+            ours.append((pid, names[pid], uids[pid]))
+    ours.sort(key=lambda entry: entry[0] != root_pid)
+    return ours
+
+
+def tenant_processes(number):
+    first = ID_FIRST + number * ID_SERVER
+    found = []
+    for pid in all_pids():
+        with contextlib.suppress(OSError):
+            status = proc_status(pid)
+            if first <= int(status["Uid"].split()[0]) < first + ID_SERVER:
+                if not status["State"].startswith("Z"):
+                    found.append((pid, status["Name"]))
+    return found
+
+
+def cgroup_dirs(number, below=""):
+    """Every directory below airlock-<number>, in every hierarchy."""
+    found = []
+    for top in glob.glob("/sys/fs/cgroup/airlock-%d" % number) + glob.glob(
+        "/sys/fs/cgroup/*/airlock-%d" % number
+    ):
+        for path, _, _ in os.walk(os.path.join(top, below)):
+            found.append(path)
+    return found
+
+
+def loop_devices(state_dir):
+    found = []
+    for path in glob.glob("/sys/block/loop*/loop/backing_file"):
+        with contextlib.suppress(OSError):
+            with open(path) as file:
+                if file.read().startswith(state_dir + "/"):
+                    found.append(path.split("/")[3])
+    return found
+
+
+def mounts(state_dir):
+    with open("/proc/self/mountinfo") as file:
+        return [line for line in file if state_dir in line or "airlock" in line.split()[4]]
+
+
+def net_namespaces():
+    found = set()
+    for pid in all_pids():
+        with contextlib.suppress(OSError):
+            found.add(os.readlink("/proc/%d/ns/net" % pid))
+    return found
+
+
+def left_over(number, state_dir):
+    """What a stopped server must not leave, as a readable dict; empty is good."""
+    left = {}
+    if number is not None:
+        left["processes"] = tenant_processes(number)
+        left["cgroups"] = cgroup_dirs(number)
+    left["loop"] = loop_devices(state_dir)
+    left["mounts"] = mounts(state_dir)
+    tmp = os.path.join(state_dir, "state", "tmp")
+    if os.path.isdir(tmp):
+        left["tmp"] = os.listdir(tmp)
+    return {name: value for name, value in left.items() if value}
+
+
+class Inventory:
+    """Everything on the host that Airlock could leak, for comparing before with after."""
+
+    def __init__(self, server):
+        self.tenant_processes = sorted(name for _, name in tenant_processes(server.number))
+        self.cgroups = len(cgroup_dirs(server.number, "tenants"))
+        self.loop = loop_devices(server.state_dir)
+        self.mounts = mounts(server.state_dir)
+        self.fds = {}
+        self.mappings = {}
+        for pid, name, uid in server.processes():
+            if uid >= ID_FIRST:
+                continue
+            with contextlib.suppress(OSError):
+                self.fds.setdefault(name, []).append(len(os.listdir("/proc/%d/fd" % pid)))
+        with open("/proc/sysvipc/shm") as file:
+            self.sysv = sum(1 for _ in file)
+
+
+def rss_kib(pid):
+    return int(proc_status(pid)["VmRSS"].split()[0])
+
+
+@contextlib.contextmanager
+def in_background(function, *args):
+    """Runs function in a thread; yields a list that holds its result or exception in the end."""
+    result = []
+
+    def call():
+        try:
+            result.append(function(*args))
+        except BaseException as error:  # handed to the test
+            result.append(error)
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    try:
+        yield result
+    finally:
+        thread.join()
