@@ -50,7 +50,6 @@ static const struct wire_type ls[] = {
 	MSG(LS_VOLUME_CREATE, sizeof(struct dl_volume_create), 0, 0),
 	MSG(LS_VOLUME_DELETE, sizeof(struct dl_volume), 0, 0),
 	MSG(LS_VOLUME_STAT, sizeof(struct dl_volume), 0, 0),
-	MSG(LS_SLOT_EMPTY, sizeof(struct ls_slot), 0, 0),
 	MSG(LS_STATUS, 0, 0, 0),
 };
 PAIR(ls, ls);
@@ -58,7 +57,6 @@ PAIR(ls, ls);
 static const struct wire_type sl[] = {
 	MSG(SL_DONE, sizeof(struct msg_done), 0, 0),
 	MSG(SL_VOLUME_STAT, sizeof(struct ld_volume_stat), 0, 0),
-	MSG(SL_SLOT_EMPTY, sizeof(struct ls_slot), 0, 0),
 	MSG(SL_STATUS, sizeof(struct ld_status), 0, 0),
 };
 PAIR(sl, sl);

@@ -20,10 +20,10 @@
 
 #include "ipc/wire.h"
 
-#define MSG_VOLUME_NAME 24  /* "sbx_" + 12 hex, NUL-padded and NUL-terminated */
-#define MSG_IMAGE_NAME 64   /* NUL-padded and NUL-terminated */
-#define MSG_BUILD_ID 41     /* NUL-terminated */
-#define MSG_TEXT 200        /* one sentence for a log, NUL-terminated */
+#define MSG_VOLUME_NAME 24 /* "sbx_" + 12 hex, NUL-padded and NUL-terminated */
+#define MSG_IMAGE_NAME 64  /* NUL-padded and NUL-terminated */
+#define MSG_BUILD_ID 41	   /* NUL-terminated */
+#define MSG_TEXT 200	   /* one sentence for a log, NUL-terminated */
 
 struct msg_sandbox {
 	uint32_t slot;
@@ -42,14 +42,15 @@ struct msg_done {
 
 /* ---- airlockd -> launcher -------------------------------------------------------------------- */
 enum dl_type {
-	DL_HELLO = 1,      /* struct msg_hello; first */
-	DL_BUILD = 2,      /* struct dl_build; answered by LD_SANDBOX or LD_BUILD_FAILED with the id */
-	DL_HANDOVER = 3,   /* struct dl_handover; no answer but LD_HANDOVER_FAILED */
-	DL_KILL = 4,       /* struct msg_sandbox; LD_GONE follows, also when it was gone already */
+	DL_HELLO = 1, /* struct msg_hello; first */
+	DL_BUILD = 2, /* struct dl_build; answered by LD_SANDBOX or LD_BUILD_FAILED with the id */
+	DL_HANDOVER = 3, /* struct dl_handover; no answer but LD_HANDOVER_FAILED */
+	DL_KILL = 4,	 /* struct msg_sandbox; LD_GONE follows, also when it was gone already */
 	DL_VOLUME_CREATE = 5, /* struct dl_volume_create; LD_DONE */
-	DL_VOLUME_DELETE = 6, /* struct dl_volume; LD_DONE when the name is gone, space is freed behind */
-	DL_VOLUME_STAT = 7,   /* struct dl_volume; LD_VOLUME_STAT */
-	DL_STATUS = 8,        /* empty; LD_STATUS */
+	DL_VOLUME_DELETE =
+		6, /* struct dl_volume; LD_DONE when the name is gone, space is freed behind */
+	DL_VOLUME_STAT = 7, /* struct dl_volume; LD_VOLUME_STAT */
+	DL_STATUS = 8,	    /* empty; LD_STATUS */
 };
 
 struct dl_build {
@@ -76,26 +77,28 @@ struct dl_volume {
 
 /* ---- launcher -> airlockd -------------------------------------------------------------------- */
 enum ld_type {
-	LD_HELLO = 1,     /* struct ld_hello; first. Then LD_SLOT, LD_SANDBOX, LD_VOLUME for all that
-			     is alive, then LD_READY */
-	LD_SLOT = 2,      /* struct ld_slot + LD_SLOT_FDS descriptors, before the first sandbox of a slot
-			     and again whenever the slot's cgroup was made anew */
-	LD_SANDBOX = 3,   /* struct ld_sandbox + the control socket */
-	LD_BUILD_FAILED = 4, /* struct msg_done */
-	LD_GONE = 5,      /* struct msg_sandbox: no process of it lives */
+	LD_HELLO = 1, /* struct ld_hello; first. Then LD_SLOT, LD_SANDBOX, LD_VOLUME for all that
+			 is alive, then LD_READY */
+	LD_SLOT = 2, /* struct ld_slot + LD_SLOT_FDS descriptors, before the first sandbox of a slot
+			and again whenever the slot's cgroup was made anew */
+	LD_SANDBOX = 3,		/* struct ld_sandbox + the control socket */
+	LD_BUILD_FAILED = 4,	/* struct msg_done */
+	LD_GONE = 5,		/* struct msg_sandbox: no process of it lives */
 	LD_HANDOVER_FAILED = 6, /* struct ld_handover_failed; the sandbox is being killed */
-	LD_DONE = 7,      /* struct msg_done */
-	LD_VOLUME = 8,    /* struct ld_volume */
-	LD_VOLUME_STAT = 9, /* struct ld_volume_stat */
-	LD_READY = 10,    /* empty: the list is complete */
-	LD_STATUS = 11,   /* struct ld_status */
+	LD_DONE = 7,		/* struct msg_done */
+	LD_VOLUME = 8,		/* struct ld_volume */
+	LD_VOLUME_STAT = 9,	/* struct ld_volume_stat */
+	LD_READY = 10,		/* empty: the list is complete */
+	LD_STATUS = 11,		/* struct ld_status */
 };
 
 /* Descriptors of LD_SLOT, all O_RDONLY, to be read with pread from offset 0. */
 enum ld_slot_fd {
-	SLOT_FD_OOM = 0,  /* v1 memory.oom_control, v2 memory.events: line "oom_kill <n>", cumulative */
+	SLOT_FD_OOM =
+		0, /* v1 memory.oom_control, v2 memory.events: line "oom_kill <n>", cumulative */
 	SLOT_FD_PEAK = 1, /* v1 memory.max_usage_in_bytes, v2 memory.peak: bytes */
-	SLOT_FD_CPU = 2,  /* v1 cpuacct.usage (nanoseconds), v2 cpu.stat ("usage_usec <n>"): cumulative */
+	SLOT_FD_CPU =
+		2, /* v1 cpuacct.usage (nanoseconds), v2 cpu.stat ("usage_usec <n>"): cumulative */
 	SLOT_FD_PIDS = 3, /* pids.events: line "max <n>", cumulative */
 	LD_SLOT_FDS = 4,
 };
@@ -103,12 +106,12 @@ enum ld_slot_fd {
 struct ld_hello {
 	char build[MSG_BUILD_ID];
 	uint8_t cgroup_version; /* 1 or 2 */
-	uint8_t volumes;        /* enum msg_volumes */
-	uint8_t quota;          /* enum msg_quota */
+	uint8_t volumes;	/* enum msg_volumes */
+	uint8_t quota;		/* enum msg_quota */
 	uint8_t landlock_abi;
-	uint32_t server;        /* n of /run/airlock/<n> */
-	uint32_t layers;        /* bits of ipc/posture.h that this host offers */
-	uint32_t required;      /* bits that multi-tenant mode requires */
+	uint32_t server;   /* n of /run/airlock/<n> */
+	uint32_t layers;   /* bits of ipc/posture.h that this host offers */
+	uint32_t required; /* bits that multi-tenant mode requires */
 };
 
 enum msg_volumes { MSG_VOLUMES_PLAIN = 0, MSG_VOLUMES_BTRFS = 1 };
@@ -124,7 +127,7 @@ struct ld_sandbox {
 	uint32_t tenant;
 	uint32_t egress;
 	uint32_t posture; /* bits of ipc/posture.h, measured from outside when it was built */
-	uint32_t used;    /* 1: a hand-over was done already (seen only after a restart of airlockd) */
+	uint32_t used; /* 1: a hand-over was done already (seen only after a restart of airlockd) */
 	char image[MSG_IMAGE_NAME];
 };
 
@@ -159,7 +162,7 @@ struct ld_status {
 
 /* ---- launcher <-> builder -------------------------------------------------------------------- */
 enum lb_type {
-	LB_BUILD = 1, /* struct lb_build */
+	LB_BUILD = 1,  /* struct lb_build */
 	LB_RETIRE = 2, /* struct lb_retire: the tenant is idle, forget its template and its slots */
 };
 
@@ -175,9 +178,9 @@ struct lb_retire {
 };
 
 enum bl_type {
-	BL_SLOT = 1,  /* struct ld_slot + LD_SLOT_FDS; before BL_BUILT when new */
-	BL_BUILT = 2, /* struct bl_built + pidfd, airlockd's control socket, hand-over's socket,
-			 user namespace */
+	BL_SLOT = 1,   /* struct ld_slot + LD_SLOT_FDS; before BL_BUILT when new */
+	BL_BUILT = 2,  /* struct bl_built + pidfd, airlockd's control socket, hand-over's socket,
+			  user namespace */
 	BL_FAILED = 3, /* struct bl_failed */
 };
 
@@ -198,20 +201,13 @@ enum ls_type {
 	LS_VOLUME_CREATE = 1, /* struct dl_volume_create */
 	LS_VOLUME_DELETE = 2, /* struct dl_volume */
 	LS_VOLUME_STAT = 3,   /* struct dl_volume */
-	LS_SLOT_EMPTY = 4,    /* struct ls_slot: give the memory that dead sandboxes left back */
-	LS_STATUS = 5,        /* empty */
-};
-
-struct ls_slot {
-	uint32_t slot;
-	uint32_t tenant;
+	LS_STATUS = 4,	      /* empty */
 };
 
 enum sl_type {
-	SL_DONE = 1,        /* struct msg_done */
+	SL_DONE = 1,	    /* struct msg_done */
 	SL_VOLUME_STAT = 2, /* struct ld_volume_stat */
-	SL_SLOT_EMPTY = 3,  /* struct ls_slot */
-	SL_STATUS = 4,      /* struct ld_status, the volume fields only */
+	SL_STATUS = 3,	    /* struct ld_status, the volume fields only */
 };
 
 /* ---- launcher -> init ------------------------------------------------------------------------ */
@@ -262,33 +258,33 @@ struct exec_spec {
 };
 
 enum file_op {
-	FILE_READ = 1,  /* pipe: write end, the worker writes the bytes; ID_FILE first (size, mode),
+	FILE_READ = 1,	/* pipe: write end, the worker writes the bytes; ID_FILE first (size, mode),
 			   then ID_FILE_END */
-	FILE_WRITE = 2, /* pipe: read end, the worker reads to the end, commits only when exactly size
-			   bytes came; ID_FILE_END (size) */
-	FILE_STAT = 3,  /* no pipe; ID_FILE_END (size, mode) */
+	FILE_WRITE = 2, /* pipe: read end, the worker reads to the end, commits only when exactly
+			   size bytes came; ID_FILE_END (size) */
+	FILE_STAT = 3,	/* no pipe; ID_FILE_END (size, mode) */
 	FILE_USAGE = 4, /* no pipe; allocated bytes and inodes of the whole tree; ID_FILE_END */
 };
 
 /* The specification memfd of DI_FILE, sealed: the path with its NUL and nothing else. */
 struct di_file {
 	uint32_t op;
-	uint32_t mode;     /* FILE_WRITE: of a new file; an old file keeps its own */
-	uint64_t size;     /* FILE_WRITE: announced bytes */
-	uint64_t max;      /* FILE_READ: larger files are refused with FILE_ERR_TOO_LARGE */
-	uint64_t quota;    /* FILE_WRITE: bytes that the tree may use; 0 = none */
-	uint32_t flags;    /* 0 */
+	uint32_t mode;	/* FILE_WRITE: of a new file; an old file keeps its own */
+	uint64_t size;	/* FILE_WRITE: announced bytes */
+	uint64_t max;	/* FILE_READ: larger files are refused with FILE_ERR_TOO_LARGE */
+	uint64_t quota; /* FILE_WRITE: bytes that the tree may use; 0 = none */
+	uint32_t flags; /* 0 */
 	uint32_t reserved;
 };
 
 /* ---- init -> airlockd ------------------------------------------------------------------------ */
 enum id_type {
-	ID_HELLO = 1,    /* struct msg_hello; first, sent when the sandbox is ready */
-	ID_STARTED = 2,  /* struct id_started: the shell has been started */
-	ID_EXITED = 3,   /* struct id_exited */
-	ID_FILE = 4,     /* struct id_file: answer to FILE_READ before its bytes */
+	ID_HELLO = 1,	 /* struct msg_hello; first, sent when the sandbox is ready */
+	ID_STARTED = 2,	 /* struct id_started: the shell has been started */
+	ID_EXITED = 3,	 /* struct id_exited */
+	ID_FILE = 4,	 /* struct id_file: answer to FILE_READ before its bytes */
 	ID_FILE_END = 5, /* struct id_file: the job is over */
-	ID_REFUSED = 6,  /* struct id_refused: the command could not be started */
+	ID_REFUSED = 6,	 /* struct id_refused: the command could not be started */
 };
 
 struct id_started {
@@ -318,18 +314,18 @@ struct id_refused {
 
 enum file_code {
 	FILE_OK = 0,
-	FILE_ERR_MISSING = 1,     /* no such file */
-	FILE_ERR_OUTSIDE = 2,     /* leaves /workspace */
-	FILE_ERR_FOLDER = 3,      /* a folder where a file is needed */
-	FILE_ERR_NOT_REGULAR = 4, /* FIFO, socket, device */
+	FILE_ERR_MISSING = 1,	    /* no such file */
+	FILE_ERR_OUTSIDE = 2,	    /* leaves /workspace */
+	FILE_ERR_FOLDER = 3,	    /* a folder where a file is needed */
+	FILE_ERR_NOT_REGULAR = 4,   /* FIFO, socket, device */
 	FILE_ERR_NOT_IN_FOLDER = 5, /* a parent is a file */
 	FILE_ERR_DENIED = 6,
 	FILE_ERR_TOO_LARGE = 7,
-	FILE_ERR_QUOTA = 8,       /* used and need say how much */
+	FILE_ERR_QUOTA = 8, /* used and need say how much */
 	FILE_ERR_INODES = 9,
-	FILE_ERR_SHORT = 10,      /* fewer or more bytes than announced came; nothing was changed */
-	FILE_ERR_NAME = 11,       /* a name is too long */
-	FILE_ERR_SYSTEM = 12,     /* see errno_code */
+	FILE_ERR_SHORT = 10,  /* fewer or more bytes than announced came; nothing was changed */
+	FILE_ERR_NAME = 11,   /* a name is too long */
+	FILE_ERR_SYSTEM = 12, /* see errno_code */
 };
 
 struct id_file {
@@ -337,14 +333,14 @@ struct id_file {
 	uint32_t errno_code;
 	uint32_t mode;
 	uint32_t reserved;
-	uint64_t size;  /* of the file, or what was written; FILE_USAGE: allocated bytes */
-	uint64_t used;  /* FILE_ERR_QUOTA: what the tree would use; FILE_USAGE: inodes */
+	uint64_t size; /* of the file, or what was written; FILE_USAGE: allocated bytes */
+	uint64_t used; /* FILE_ERR_QUOTA: what the tree would use; FILE_USAGE: inodes */
 	uint64_t reserved2;
 };
 
 /* The tables of each direction, for wire_recv. */
-extern const struct wire_pair wire_dl, wire_ld, wire_lb, wire_bl, wire_ls, wire_sl, wire_li, wire_di,
-	wire_id;
+extern const struct wire_pair wire_dl, wire_ld, wire_lb, wire_bl, wire_ls, wire_sl, wire_li,
+	wire_di, wire_id;
 
 /* The build id that all binaries of one build share. */
 extern const char *const ipc_build_id;

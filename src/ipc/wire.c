@@ -13,8 +13,8 @@ union control {
 	char space[CMSG_SPACE(WIRE_FDS * sizeof(int))];
 };
 
-int wire_send(int sock, uint8_t type, uint32_t id, const void *body, size_t body_len, const int *fds,
-	      unsigned n_fds)
+int wire_send(int sock, uint8_t type, uint32_t id, const void *body, size_t body_len,
+	      const int *fds, unsigned n_fds)
 {
 	struct wire_head head = { .version = WIRE_VERSION, .type = type, .id = id };
 	struct iovec iov[2] = { { &head, sizeof(head) }, { (void *)(uintptr_t)body, body_len } };
@@ -59,7 +59,8 @@ void wire_msg_fini(struct wire_msg *msg)
 	msg->n_fds = 0;
 }
 
-/* Every descriptor that the kernel installed must be found and owned, whatever the rest looks like. */
+/* Every descriptor that the kernel installed must be found and owned, whatever the rest looks like.
+ */
 static bool take_descriptors(struct msghdr *mh, struct wire_msg *msg)
 {
 	bool good = true;

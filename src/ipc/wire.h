@@ -8,8 +8,8 @@
  *
  * A received message is checked against the table of its pair (ipc/messages.h): version, a known
  * type, the exact length, the exact number of descriptors. What fails the check closes every
- * descriptor that came along and is -EPROTO; the receiver ends the peer. Whether the type is allowed
- * in the receiver's present state is the receiver's table (wire_allow).
+ * descriptor that came along and is -EPROTO; the receiver ends the peer. Whether the type is
+ * allowed in the receiver's present state is the receiver's table (wire_allow).
  *
  * No heap, no stdio: also used by the launcher and init.
  */
@@ -29,12 +29,12 @@ struct wire_head {
 	uint8_t version; /* WIRE_VERSION */
 	uint8_t type;
 	uint16_t reserved; /* 0 */
-	uint32_t id;       /* chosen by the asker, repeated in the answer; 0 when unasked */
+	uint32_t id;	   /* chosen by the asker, repeated in the answer; 0 when unasked */
 };
 
 struct wire_type {
-	const char *name;    /* for logs */
-	uint16_t body;       /* exact size of the body */
+	const char *name; /* for logs */
+	uint16_t body;	  /* exact size of the body */
 	uint8_t fds_min;
 	uint8_t fds_max;
 };
@@ -58,8 +58,8 @@ struct wire_msg {
 
 /* Sends one message. Descriptors are borrowed. Returns 0, -EAGAIN when the socket is full, -EPIPE
  * when the peer is gone, or another negative errno. */
-int wire_send(int sock, uint8_t type, uint32_t id, const void *body, size_t body_len, const int *fds,
-	      unsigned n_fds);
+int wire_send(int sock, uint8_t type, uint32_t id, const void *body, size_t body_len,
+	      const int *fds, unsigned n_fds);
 
 /* Receives and checks one message. Returns 1 with *msg filled, 0 at end of file, -EAGAIN when
  * there is none, -EPROTO for a malformed one, or another negative errno. */

@@ -28,6 +28,7 @@ struct cgroup_config {
 struct cgroup {
 	int version; /* 1 or 2 */
 	bool memory, swap, cpu, pids, io_weight; /* what this host can enforce */
+	bool peak_reset; /* v2: memory.peak can be set back (6.12 and newer), so slots are reused */
 	struct cgroup_config config;
 	unsigned n_roots;
 	struct cgroup_root {

@@ -18,6 +18,9 @@
 #include "ipc/messages.h"
 
 #define VOLUME_OWNER 1000
+/* Owns every file of an image on disk: a uid that no process has but the one that unpacks, outside of
+ * all slots' ids; inside a sandbox it shows as nobody. */
+#define IMAGE_OWNER 1899999999u
 
 struct volumes_config {
 	const char *state_dir;
@@ -31,11 +34,21 @@ struct volumes {
 	int root_fd;     /* owned: root of the file system; holds volumes/ and images/ */
 	int volumes_fd;  /* owned */
 	int images_fd;   /* owned */
+	int clones_fd;   /* owned: the tenants' copies of images */
 	bool direct_io;  /* the loop device bypasses the page cache */
+	unsigned sweep_passes;  /* looks for quota groups of deleted trees that are still to do */
+	int64_t sweep_after_ms; /* when to look at them again, monotonic */
+	char why_plain[200];    /* VOLUMES_AUTO took plain directories: the reason, else "" */
 };
 
+#define VOLUMES_NONE ((struct volumes){ .root_fd = -1, .volumes_fd = -1, .images_fd = -1, \
+					.clones_fd = -1 })
+
 /* Mounts (makes at first start: allocate, mkfs.btrfs, subvolumes, quota). The caller has unshared its
- * mount namespace and made it private; descriptors are good for open_tree in that namespace. */
+ * mount namespace and made it private; descriptors are good for open_tree in that namespace, and the
+ * mount lasts as long as the namespace does. VOLUMES_AUTO: btrfs where volumes.img exists or can be
+ * made, else plain directories, with the reason in why_plain; a volumes.img that exists and can't be
+ * mounted is always an error. Waits up to 10 s for an earlier launcher's mount to go away. */
 int volumes_open(struct volumes *v, const struct volumes_config *config, struct err *err);
 void volumes_close(struct volumes *v);
 
@@ -49,12 +62,16 @@ int volume_open(struct volumes *v, const char *name, int *ret_fd, uint32_t *ret_
 		struct err *err);
 /* Renames it to <id>.deleting; a missing one is success. */
 int volume_mark_deleted(struct volumes *v, const char *name, struct err *err);
-/* Deletes one <id>.deleting or <id>.creating with all nested subvolumes and its quota groups. Slow.
- * Returns 1 when one was deleted, 0 when there was none. */
+/* Deletes one <id>.deleting or <id>.creating with all nested subvolumes and its quota groups; images
+ * and clones too. Slow. Returns 1 when one was deleted, 0 when there was none; quota groups that the
+ * kernel is not done with are tried again by later calls, at most every 10 s. volume_create,
+ * volume_delete_next and image_remove are for one process (the sweeper). */
 int volume_delete_next(struct volumes *v, struct err *err);
+/* The counter lags behind writes until the file system's next commit (up to 30 s). -EOPNOTSUPP with
+ * plain directories, which have neither a counter nor a limit. *ret_limit 0: no limit. */
 int volume_stat(struct volumes *v, const char *name, uint64_t *ret_used, uint64_t *ret_limit,
 		struct err *err);
-/* Calls each finished volume once. */
+/* Calls each finished volume once; tenant 0 when it carries no tenant number. */
 int volume_each(struct volumes *v, void (*each)(void *data, const char *name, uint32_t tenant),
 		void *data, struct err *err);
 int volumes_space(struct volumes *v, uint64_t *ret_bytes, uint64_t *ret_free, struct err *err);
@@ -66,9 +83,13 @@ int volumes_space(struct volumes *v, uint64_t *ret_bytes, uint64_t *ret_free, st
 int image_open_for_tenant(struct volumes *v, const char *image, uint32_t tenant, int *ret_fd,
 			  bool *ret_own, struct err *err);
 /* Unpacks a tar (from `airlock image build` or import) as a new image under name.creating, then
- * renames: files get owner 0, set-id bits are dropped, device nodes are refused. The unpacking runs in
- * a child that has given up what it does not need. */
+ * renames: files get owner IMAGE_OWNER, set-id bits are dropped, device nodes are refused. gzip, xz
+ * and zstd are recognised. tar runs in a child that can write nowhere else (volume-program.c). */
 int image_add(struct volumes *v, const char *image, const char *tar_path, struct err *err);
+/* Whether there is one of that name. */
+bool image_exists(struct volumes *v, const char *image);
+/* Sets the image and all clones of it aside for volume_delete_next; sandboxes that run on a clone keep
+ * it. -ENOENT when there is none. */
 int image_remove(struct volumes *v, const char *image, struct err *err);
 int image_each(struct volumes *v, void (*each)(void *data, const char *name), void *data,
 	       struct err *err);

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * options: the launcher's command line. `airlock serve` writes it after it has checked the
+ * configuration; every value is checked again here, strictly. Strings are borrowed from argv.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+#define OPTIONS_IMAGES_MAX 16
+
+struct launcher_options {
+	const char *state_dir; /* absolute */
+	const char *user;      /* airlockd's */
+	int config_fd;	       /* sealed memfd for airlockd */
+	int listen_fd;
+	int notify_fd; /* -1: none */
+	uint64_t memory_mb;
+	uint64_t pids;
+	uint64_t cpu_milli;
+	uint64_t tmp_mb;
+	uint64_t volume_size_mb; /* 0: the default */
+	int volumes;		 /* VOLUMES_... */
+	bool single;
+	const char *images[OPTIONS_IMAGES_MAX]; /* "NAME=TARFILE" */
+	unsigned n_images;
+};
+
+int launcher_options_parse(int argc, char **argv, struct launcher_options *ret, struct err *err);

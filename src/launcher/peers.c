@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/peers.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "ipc/wire.h"
+#include "launcher/sibling.h"
+
+/* A burst of announcements must fit while airlockd is busy. */
+#define SOCKET_BUFFER (1024 * 1024)
+
+static int open_channel(int *ret_mine, int *ret_theirs, struct err *err)
+{
+	int socks[2], size = SOCKET_BUFFER;
+	int r = wire_pair_open(socks, err);
+
+	if (r < 0)
+		return r;
+	for (int i = 0; i < 2; i++)
+		if (setsockopt(socks[i], SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size)) < 0)
+			setsockopt(socks[i], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+	*ret_mine = socks[0];
+	*ret_theirs = socks[1];
+	return 0;
+}
+
+static void started(struct peer *p, pid_t pid, int *sock)
+{
+	p->pid = pid;
+	p->sock = take_fd(sock);
+	p->started_ms = clock_monotonic_ms();
+	p->start_at_ms = 0;
+}
+
+/* A role that loses its supervisor must not stay, whatever it is waiting for. */
+static void die_with_parent(pid_t parent)
+{
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != parent)
+		_exit(1);
+}
+
+int peer_start_role(struct peer *p, struct launcher *l, void (*role)(struct launcher *l, int sock),
+		    struct err *err)
+{
+	_cleanup_fd_ int mine = -1, theirs = -1;
+	pid_t parent = getpid();
+	sigset_t none;
+	int r = open_channel(&mine, &theirs, err);
+
+	if (r < 0)
+		return r;
+	pid_t pid = fork();
+	if (pid < 0)
+		return err_errno(err, "cannot fork the %s", p->name);
+	if (pid == 0) {
+		die_with_parent(parent);
+		sigemptyset(&none);
+		sigprocmask(SIG_SETMASK, &none, NULL);
+		log_init(p->name, l->log_level);
+		/* Without the write end of the lifeline, and without any sandbox's descriptors. */
+		fd_close(&l->lifeline[1]);
+		if (dup3(theirs, l->first_fd, O_CLOEXEC) < 0 ||
+		    syscall(SYS_close_range, (unsigned)l->first_fd + 1, ~0u, 0) < 0)
+			_exit(1);
+		role(l, l->first_fd);
+	}
+	started(p, pid, &mine);
+	return 0;
+}
+
+static _Noreturn void become_daemon(struct launcher *l, int sock)
+{
+	static char name[] = "airlockd", option[] = "--state-dir";
+	static char *envp[] = { NULL };
+	char path[4096], state[4096];
+	char *argv[] = { name, option, state, NULL };
+	int fds[] = { sock, l->options.config_fd, l->options.listen_fd };
+	sigset_t none;
+
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	for (int i = 0; i < 3; i++) {
+		fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 64);
+		if (fds[i] < 0)
+			_exit(1);
+	}
+	for (int i = 0; i < 3; i++)
+		if (dup3(fds[i], 3 + i, 0) < 0)
+			_exit(1);
+	if (syscall(SYS_close_range, 6, ~0u, CLOSE_RANGE_CLOEXEC) < 0)
+		_exit(1);
+	if (sibling_path("airlockd", path, sizeof(path)) < 0 ||
+	    strlen(l->options.state_dir) >= sizeof(state))
+		_exit(1);
+	memcpy(state, l->options.state_dir, strlen(l->options.state_dir) + 1);
+	if (chdir("/") < 0 || setgroups(0, NULL) < 0 ||
+	    setresgid(l->group, l->group, l->group) < 0 ||
+	    setresuid(l->user, l->user, l->user) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		_exit(1);
+	/* Cleared by the change of ids. */
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
+		_exit(1);
+	execve(path, argv, envp);
+	_exit(1);
+}
+
+int peer_start_daemon(struct peer *p, struct launcher *l, struct err *err)
+{
+	_cleanup_fd_ int mine = -1, theirs = -1;
+	int r = open_channel(&mine, &theirs, err);
+
+	if (r < 0)
+		return r;
+	pid_t pid = fork();
+	if (pid < 0)
+		return err_errno(err, "cannot fork airlockd");
+	if (pid == 0)
+		become_daemon(l, theirs);
+	started(p, pid, &mine);
+	return 0;
+}
+
+void peer_kill(struct peer *p)
+{
+	if (p->pid > 0)
+		kill(p->pid, SIGKILL);
+	fd_close(&p->sock);
+}
+
+void peer_close(struct peer *p)
+{
+	fd_close(&p->sock);
+	p->pid = 0;
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * peers: starting and ending the processes that the launcher supervises. airlockd is exec'd as its
+ * own user with an empty environment and three descriptors; roles are forked and keep only what was
+ * opened before the first sandbox.
+ */
+#pragma once
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "launcher/launcher.h"
+
+struct peer {
+	const char *name;
+	pid_t pid; /* 0: not running */
+	int sock;  /* owned; -1: none */
+	uint32_t restarts;
+	int64_t started_ms;
+	int64_t start_at_ms; /* 0: nothing is due */
+};
+
+int peer_start_role(struct peer *p, struct launcher *l, void (*role)(struct launcher *l, int sock),
+		    struct err *err);
+int peer_start_daemon(struct peer *p, struct launcher *l, struct err *err);
+/* Sends SIGKILL and closes the socket; the end is seen by reaping. */
+void peer_kill(struct peer *p);
+/* After it was reaped. */
+void peer_close(struct peer *p);

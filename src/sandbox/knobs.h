@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * knobs: removes one layer of isolation, so that a test of that layer can be seen failing. Exists
+ * in builds with -Dtest_knobs=true only, where AIRLOCK_TEST_OFF names the layers (comma list); in
+ * every other build knob_off() is the constant false and neither the variable's name nor the
+ * layers' names are in the binary. The launcher reads the variable and hands init a bit set as its
+ * argument.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum knob {
+	KNOB_SECCOMP,
+	KNOB_LANDLOCK,
+	KNOB_CAPABILITIES, /* the tenant keeps the capabilities of its user namespace */
+	KNOB_NO_NEW_PRIVS,
+	KNOB_TENANT_ID, /* the tenant runs as init's uid */
+	KNOB_MASK_PROC,
+	KNOB_READ_ONLY,	 /* the root stays writable */
+	KNOB_NODEV,	 /* /tmp without noexec, nosuid, nodev */
+	KNOB_USER_LIMIT, /* user namespaces may be nested */
+	KNOB_NET,	 /* the host's network namespace */
+	KNOB_IPC,
+	KNOB_PID_KILL, /* what a command left behind is not killed when it ends */
+	KNOB_MEMORY,
+	KNOB_PIDS,
+	KNOB_CPU,
+	KNOB_TMP_SIZE,
+	KNOB_QUOTA,
+	KNOB_BENEATH, /* file jobs follow links out of the workspace */
+	KNOB_RLIMITS,
+	KNOB_FDS,	   /* descriptors are not closed before the tenant runs */
+	KNOB_TENANT_MATCH, /* hand-over attaches another tenant's volume */
+	KNOB_COUNT,
+};
+
+#ifdef AIRLOCK_TEST_KNOBS
+extern uint64_t knob_bits;
+static inline bool knob_off(enum knob k)
+{
+	return (knob_bits >> k) & 1;
+}
+/* Parses a comma list of names; false when one is unknown. */
+bool knob_parse(const char *list);
+#else
+static inline bool knob_off(enum knob k)
+{
+	(void)k;
+	return false;
+}
+#endif
