@@ -18,4 +18,7 @@
 
 #pragma GCC poison strcpy strcat stpcpy strncpy strncat sprintf vsprintf strtok strtok_r gets
 #pragma GCC poison atoi atol atoll atof system popen alloca tmpnam mktemp tempnam
-#pragma GCC poison ctime asctime gmtime localtime strerror readdir_r vfork
+#pragma GCC poison asctime gmtime localtime strerror readdir_r vfork
+
+/* A kernel header has a member of this name, so the word can't be poisoned; the call can. */
+char *ctime(const time_t *when) __attribute__((error("ctime is banned")));

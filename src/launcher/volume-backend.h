@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * volume-backend: what a file system must be able to do to hold workspaces and images; private to
+ * volume*.c and image.c. A "tree" is one workspace, image or clone: a btrfs subvolume or a plain
+ * directory, named by the descriptor of the folder that it lies in and a checked name.
+ *
+ * Below the root (struct volumes.root_fd) lie volumes/, images/ and clones/. In each of them a name
+ * that ends in .creating or .deleting belongs to volume_delete_next, unless its maker holds a lock
+ * (flock) on it.
+ */
+#pragma once
+
+#include "launcher/volume.h"
+
+#define VOLUME_CREATING ".creating"
+#define VOLUME_DELETING ".deleting"
+
+struct volume_backend {
+	/* An empty tree, owned by root. limit_bytes 0 is no limit. group: 48 bits that name the
+	 * quota group of a session, 0 for images and clones, which are limited one by one. */
+	int (*make)(struct volumes *v, int folder, const char *name, uint64_t group,
+		    uint64_t limit_bytes, struct err *err);
+	/* Makes a tree read-only for ever. */
+	int (*seal)(struct volumes *v, int tree, struct err *err);
+	/* A read-only copy-on-write clone; NULL when the file system has none. */
+	int (*clone)(struct volumes *v, int source, int folder, const char *name, struct err *err);
+	bool (*is_clone_of)(int tree, int source);
+	int (*destroy)(struct volumes *v, int folder, const char *name, struct err *err);
+	int (*usage)(struct volumes *v, int tree, uint64_t group, uint64_t *ret_used,
+		     uint64_t *ret_limit, struct err *err);
+	/* Removes quota groups whose trees are gone; 1 when some have to wait. NULL: nothing to do.
+	 */
+	int (*sweep)(struct volumes *v, struct err *err);
+};
+
+extern const struct volume_backend volume_btrfs, volume_plain;
+
+const struct volume_backend *volume_backend(const struct volumes *v);
+
+/* ---- volume-loop.c: <state>/volumes.img as a mounted file system ----------------------------- */
+
+/* Mounts it at <state>/mnt; makes it when it is missing. Fills v->quota, direct_io, root_fd. */
+int volume_loop_open(struct volumes *v, int state, const struct volumes_config *config,
+		     struct err *err);
+
+/* ---- volume-btrfs.c -------------------------------------------------------------------------- */
+
+/* Turns quotas on, of the kind that *quota says (MSG_QUOTA_NONE: the best there is); *quota is then
+ * what the kernel says is in force. */
+int volume_btrfs_quota_start(int root, enum msg_quota *quota, struct err *err);
+
+/* ---- volume.c: for all of them --------------------------------------------------------------- */
+
+/* Calls each for every name in the folder but . and .. until it returns something else than 0, and
+ * returns that. */
+int volume_scan(int folder, int (*each)(void *data, int folder, const char *name), void *data,
+		struct err *err);
+int volume_open_folder(int at, const char *name, int *ret_fd, struct err *err);
+/* Renames to <name>.deleting, or <name>.<k>.deleting. */
+int volume_set_aside(int folder, const char *name, struct err *err);
+
+/* ---- volume-program.c: other people's programs ------------------------------------------------- */
+
+struct volume_program {
+	const char *const *argv; /* argv[0] is an absolute path */
+	int input;		 /* standard input */
+	int cage; /* -1, or a detached mount: the only thing the child may write to */
+};
+
+/* Runs a program to its end, with an empty environment and no descriptor but the three standard
+ * ones; fails unless its status is 0, with the first line that it printed. In a cage it has its own
+ * mount, process, network and IPC namespaces, everything but the cage is read-only, and it is uid
+ * and gid IMAGE_OWNER without any capability. */
+int volume_program_run(const struct volume_program *c, struct err *err);

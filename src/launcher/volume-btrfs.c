@@ -1,0 +1,421 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * btrfs: subvolumes and quota groups, by ioctl.
+ *
+ * Simple quotas (Linux 6.7): an extent is charged for ever to the subvolume that wrote it, so the
+ * limit sits on one parent group 1/N per session, which every subvolume of the session is born
+ * into. Full qgroups (older kernels): the same arrangement would make the accounting inconsistent
+ * at the next snapshot and then no limit of any tenant would hold, so there is no parent, the limit
+ * is on the subvolume's own group 0/id, and the kernel's "inconsistent" mark is looked at after
+ * every snapshot.
+ *
+ * Sources: include/uapi/linux/btrfs.h, btrfs_tree.h, fs/btrfs/qgroup.c.
+ */
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/btrfs.h>
+#include <linux/btrfs_tree.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+
+#include "base/fd.h"
+#include "base/str.h"
+#include "launcher/kernel.h"
+#include "launcher/volume-backend.h"
+
+#define SUBVOLUME_INODE 256 /* BTRFS_FIRST_FREE_OBJECTID: the root directory of every subvolume */
+#define GROUP(level, id) ((uint64_t)(level) << BTRFS_QGROUP_LEVEL_SHIFT | (id))
+
+/* ---- searching the file system's own trees --------------------------------------------------- */
+
+struct search {
+	int fd;
+	struct btrfs_ioctl_search_args args;
+	uint32_t left;
+	size_t at;
+};
+
+struct item {
+	struct btrfs_ioctl_search_header head;
+	const char *data;
+};
+
+static void search_init(struct search *s, int fd, uint64_t tree, uint64_t object, uint32_t type)
+{
+	*s = (struct search){
+		.fd = fd,
+		.args.key = { .tree_id = tree,
+			      .min_objectid = object,
+			      .max_objectid = object,
+			      .min_type = type,
+			      .max_type = type,
+			      .max_offset = UINT64_MAX,
+			      .max_transid = UINT64_MAX },
+	};
+}
+
+/* 1 and the next item, or 0 at the end. */
+static int search_next(struct search *s, struct item *item, struct err *err)
+{
+	struct btrfs_ioctl_search_key *key = &s->args.key;
+
+	if (s->left == 0) {
+		key->nr_items = 4096;
+		if (ioctl(s->fd, BTRFS_IOC_TREE_SEARCH, &s->args) < 0)
+			return err_errno(err, "reading a tree of the file system");
+		s->left = key->nr_items;
+		s->at = 0;
+		if (s->left == 0)
+			return 0;
+	}
+	memcpy(&item->head, s->args.buf + s->at, sizeof(item->head));
+	item->data = s->args.buf + s->at + sizeof(item->head);
+	s->at += sizeof(item->head) + item->head.len;
+	s->left--;
+	key->min_offset = item->head.offset + 1;
+	if (key->min_offset == 0) /* it was the last one that there can be: an empty range */
+		key->min_offset = 1, key->max_offset = 0;
+	return 1;
+}
+
+static int subvolume_id(int fd, uint64_t *ret_id, struct err *err)
+{
+	struct btrfs_ioctl_ino_lookup_args args = { .objectid = SUBVOLUME_INODE };
+
+	if (ioctl(fd, BTRFS_IOC_INO_LOOKUP, &args) < 0)
+		return err_errno(err, "asking for the number of a subvolume");
+	*ret_id = args.treeid;
+	return 0;
+}
+
+/* ---- quotas ---------------------------------------------------------------------------------- */
+
+/* A file below /sys/fs/btrfs/<uuid>/qgroups; false when there is none. */
+static bool quota_fact(int fd, const char *name, char text[static 32])
+{
+	struct btrfs_ioctl_fs_info_args info = { 0 };
+	char path[128];
+	const uint8_t *u = info.fsid;
+
+	if (ioctl(fd, BTRFS_IOC_FS_INFO, &info) < 0)
+		return false;
+	snprintf(
+		path, sizeof(path),
+		"/sys/fs/btrfs/%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x"
+		"/qgroups/%s",
+		u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12],
+		u[13], u[14], u[15], name);
+	_cleanup_fd_ int file = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = file < 0 ? -1 : read(file, text, 31);
+	if (n <= 0)
+		return false;
+	text[n] = '\0';
+	text[strcspn(text, "\n")] = '\0';
+	return true;
+}
+
+static enum msg_quota quota_measure(int root)
+{
+	char text[32];
+
+	if (quota_fact(root, "mode", text))
+		return strcmp(text, "squota") == 0   ? MSG_QUOTA_SIMPLE
+		       : strcmp(text, "qgroup") == 0 ? MSG_QUOTA_FULL
+						     : MSG_QUOTA_NONE;
+	/* Kernels without this file have full qgroups or none. */
+	return quota_fact(root, "enabled", text) && strcmp(text, "1") == 0 ? MSG_QUOTA_FULL
+									   : MSG_QUOTA_NONE;
+}
+
+static bool quota_inconsistent(int fd)
+{
+	char text[32];
+
+	return !quota_fact(fd, "inconsistent", text) || strcmp(text, "0") != 0;
+}
+
+/* Full qgroups: counts anew when the kernel says that it lost count. */
+static int quota_settle(int fd, struct err *err)
+{
+	struct btrfs_ioctl_quota_rescan_args args = { 0 };
+
+	if (!quota_inconsistent(fd))
+		return 0;
+	if (ioctl(fd, BTRFS_IOC_QUOTA_RESCAN, &args) < 0 && errno != EINPROGRESS)
+		return err_errno(err, "counting the quota groups anew");
+	if (ioctl(fd, BTRFS_IOC_QUOTA_RESCAN_WAIT) < 0)
+		return err_errno(err, "waiting for the count of the quota groups");
+	if (quota_inconsistent(fd))
+		return err_set(err, EIO,
+			       "the file system's quota groups are inconsistent, no quota holds");
+	return 0;
+}
+
+int volume_btrfs_quota_start(int root, enum msg_quota *quota, struct err *err)
+{
+	struct btrfs_ioctl_quota_ctl_args args = { .cmd = BTRFS_QUOTA_CTL_ENABLE_SIMPLE_QUOTA };
+	int r = *quota == MSG_QUOTA_FULL ? -1 : ioctl(root, BTRFS_IOC_QUOTA_CTL, &args);
+
+	if (r < 0 && *quota != MSG_QUOTA_SIMPLE) {
+		args.cmd = BTRFS_QUOTA_CTL_ENABLE;
+		r = ioctl(root, BTRFS_IOC_QUOTA_CTL, &args);
+	}
+	if (r < 0)
+		return err_errno(err, "turning quotas on");
+	*quota = quota_measure(root);
+	return *quota == MSG_QUOTA_FULL ? quota_settle(root, err) : 0;
+}
+
+static int group_limit(int fd, uint64_t id, uint64_t bytes, struct err *err)
+{
+	struct btrfs_ioctl_qgroup_limit_args args = {
+		.qgroupid = id,
+		.lim = { .flags = BTRFS_QGROUP_LIMIT_MAX_RFER, .max_rfer = bytes },
+	};
+
+	if (ioctl(fd, BTRFS_IOC_QGROUP_LIMIT, &args) < 0)
+		return err_errno(err, "setting a quota");
+	return 0;
+}
+
+static int group_change(int fd, uint64_t id, bool create)
+{
+	struct btrfs_ioctl_qgroup_create_args args = { .create = create, .qgroupid = id };
+
+	return ioctl(fd, BTRFS_IOC_QGROUP_CREATE, &args);
+}
+
+/* ---- subvolumes ------------------------------------------------------------------------------ */
+
+static int subvolume_create(int folder, const char *name, uint64_t parent, struct err *err)
+{
+	struct {
+		struct btrfs_qgroup_inherit head;
+		uint64_t group;
+	} inherit = { .head.num_qgroups = 1, .group = parent };
+	struct btrfs_ioctl_vol_args_v2 args = { 0 };
+
+	_Static_assert(sizeof(inherit.head) == offsetof(typeof(inherit), group), "no gap");
+	if (parent) {
+		args.flags = BTRFS_SUBVOL_QGROUP_INHERIT;
+		args.size = sizeof(inherit);
+		args.qgroup_inherit = &inherit.head;
+	}
+	snprintf(args.name, sizeof(args.name), "%s", name);
+	if (ioctl(folder, BTRFS_IOC_SUBVOL_CREATE_V2, &args) < 0)
+		return err_errno(err, "making the subvolume %s", name);
+	return 0;
+}
+
+static int btrfs_make(struct volumes *v, int folder, const char *name, uint64_t group,
+		      uint64_t limit_bytes, struct err *err)
+{
+	_cleanup_fd_ int fd = -1;
+	uint64_t parent = group && v->quota == MSG_QUOTA_SIMPLE ? GROUP(1, group) : 0;
+
+	if (parent && group_change(folder, parent, true) < 0 && errno != EEXIST)
+		return err_errno(err, "making the quota group of %s", name);
+	int r = parent && limit_bytes ? group_limit(folder, parent, limit_bytes, err) : 0;
+	if (r == 0)
+		r = subvolume_create(folder, name, parent, err);
+	if (r < 0 || parent || !limit_bytes || v->quota == MSG_QUOTA_NONE)
+		return r;
+	r = volume_open_folder(folder, name, &fd, err);
+	return r < 0 ? r : group_limit(fd, 0, limit_bytes, err);
+}
+
+static int btrfs_seal(struct volumes *v, int tree, struct err *err)
+{
+	uint64_t flags = BTRFS_SUBVOL_RDONLY;
+
+	if (ioctl(tree, BTRFS_IOC_SUBVOL_SETFLAGS, &flags) < 0)
+		return err_errno(err, "making a subvolume read-only");
+	return 0;
+}
+
+static int btrfs_clone(struct volumes *v, int source, int folder, const char *name, struct err *err)
+{
+	struct btrfs_ioctl_vol_args_v2 args = { .fd = source, .flags = BTRFS_SUBVOL_RDONLY };
+
+	snprintf(args.name, sizeof(args.name), "%s", name);
+	if (ioctl(folder, BTRFS_IOC_SNAP_CREATE_V2, &args) < 0)
+		return err_errno(err, "making the snapshot %s", name);
+	return v->quota == MSG_QUOTA_FULL ? quota_settle(folder, err) : 0;
+}
+
+static bool btrfs_is_clone_of(int tree, int source)
+{
+	struct btrfs_ioctl_get_subvol_info_args clone, image;
+
+	return ioctl(tree, BTRFS_IOC_GET_SUBVOL_INFO, &clone) == 0 &&
+	       ioctl(source, BTRFS_IOC_GET_SUBVOL_INFO, &image) == 0 &&
+	       memcmp(clone.parent_uuid, image.uuid, sizeof(image.uuid)) == 0;
+}
+
+/* ---- deleting -------------------------------------------------------------------------------- */
+
+/* The number of some subvolume that hangs below this one; 0 when there is none. */
+static int first_nested(int root, uint64_t id, uint64_t *ret_id, struct err *err)
+{
+	struct search s;
+	struct item item;
+
+	search_init(&s, root, BTRFS_ROOT_TREE_OBJECTID, id, BTRFS_ROOT_REF_KEY);
+	int r = search_next(&s, &item, err);
+	if (r >= 0)
+		*ret_id = r > 0 ? item.head.offset : 0;
+	return r < 0 ? r : 0;
+}
+
+/* Deletes whatever subvolumes lie below this one, the deepest first. Tenants can't make any while
+ * their seccomp filter holds. */
+static int delete_nested(int root, uint64_t id, struct err *err)
+{
+	for (;;) {
+		uint64_t deepest = id, below = 0;
+
+		do {
+			int r = first_nested(root, deepest, &below, err);
+			if (r < 0)
+				return r;
+			if (below)
+				deepest = below;
+		} while (below);
+		if (deepest == id)
+			return 0;
+		struct btrfs_ioctl_vol_args_v2 args = { .flags = BTRFS_SUBVOL_SPEC_BY_ID,
+							.subvolid = deepest };
+		if (ioctl(root, BTRFS_IOC_SNAP_DESTROY_V2, &args) < 0)
+			return err_errno(err, "deleting a nested subvolume");
+	}
+}
+
+static int btrfs_destroy(struct volumes *v, int folder, const char *name, struct err *err)
+{
+	_cleanup_fd_ int fd = -1;
+	struct btrfs_ioctl_vol_args_v2 args = { 0 };
+	struct stat st;
+	uint64_t id;
+	int r = volume_open_folder(folder, name, &fd, err);
+
+	if (r < 0)
+		return r;
+	if (fstat(fd, &st) < 0)
+		return err_errno(err, "looking at %s", name);
+	if (st.st_ino != SUBVOLUME_INODE)
+		return volume_plain.destroy(v, folder, name, err);
+	r = subvolume_id(fd, &id, err);
+	if (r == 0)
+		r = delete_nested(v->root_fd, id, err);
+	if (r < 0)
+		return r;
+	snprintf(args.name, sizeof(args.name), "%s", name);
+	if (ioctl(folder, BTRFS_IOC_SNAP_DESTROY_V2, &args) < 0)
+		return err_errno(err, "deleting the subvolume %s", name);
+	return 0;
+}
+
+/* ---- usage and the groups that deleted trees leave behind ------------------------------------- */
+
+/* Reads the item of a quota group; false when there is none. */
+static bool group_item(int root, uint32_t type, uint64_t group, void *data, size_t size)
+{
+	struct search s;
+	struct item item;
+	struct err ignored;
+
+	search_init(&s, root, BTRFS_QUOTA_TREE_OBJECTID, 0, type);
+	s.args.key.min_offset = s.args.key.max_offset = group;
+	if (search_next(&s, &item, &ignored) != 1 || item.head.len < size)
+		return false;
+	memcpy(data, item.data, size);
+	return true;
+}
+
+static int btrfs_usage(struct volumes *v, int tree, uint64_t group, uint64_t *ret_used,
+		       uint64_t *ret_limit, struct err *err)
+{
+	struct btrfs_qgroup_info_item info;
+	struct btrfs_qgroup_limit_item limit;
+	uint64_t id = GROUP(1, group);
+
+	if (v->quota == MSG_QUOTA_NONE)
+		return err_set(err, EOPNOTSUPP, "the file system has no quotas");
+	int r = v->quota == MSG_QUOTA_FULL ? subvolume_id(tree, &id, err) : 0;
+	if (r < 0)
+		return r;
+	if (!group_item(v->root_fd, BTRFS_QGROUP_INFO_KEY, id, &info, sizeof(info)))
+		return err_set(err, ENOENT, "the volume has no quota group");
+	bool limited = group_item(v->root_fd, BTRFS_QGROUP_LIMIT_KEY, id, &limit, sizeof(limit)) &&
+		       (le64toh(limit.flags) & BTRFS_QGROUP_LIMIT_MAX_RFER);
+	*ret_used = le64toh(info.rfer);
+	*ret_limit = limited ? le64toh(limit.max_rfer) : 0;
+	return 0;
+}
+
+/* 1 when the tree of a group 0/id exists, also while the cleaner is taking it apart. */
+static int subvolume_exists(int root, uint64_t id, struct err *err)
+{
+	struct search s;
+	struct item item;
+
+	search_init(&s, root, BTRFS_ROOT_TREE_OBJECTID, id, BTRFS_ROOT_ITEM_KEY);
+	return search_next(&s, &item, err);
+}
+
+static bool session_exists(struct volumes *v, uint64_t group)
+{
+	static const char *const suffixes[] = { "", VOLUME_CREATING, VOLUME_DELETING };
+	char name[64];
+
+	for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
+		snprintf(name, sizeof(name), "sbx_%012llx%s",
+			 (unsigned long long)(group & (GROUP(1, 0) - 1)), suffixes[i]);
+		if (faccessat(v->volumes_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* First the groups of trees, then those of sessions, which are EBUSY while they have members. */
+static int btrfs_sweep(struct volumes *v, struct err *err)
+{
+	bool waiting = false;
+
+	if (v->quota == MSG_QUOTA_NONE)
+		return 0;
+	for (unsigned level = 0; level <= 1; level++) {
+		struct search s;
+		struct item item;
+		int r;
+
+		search_init(&s, v->root_fd, BTRFS_QUOTA_TREE_OBJECTID, 0, BTRFS_QGROUP_INFO_KEY);
+		s.args.key.min_offset = level == 0 ? SUBVOLUME_INODE : GROUP(1, 0);
+		s.args.key.max_offset = GROUP(level + 1, 0) - 1;
+		while ((r = search_next(&s, &item, err)) > 0) {
+			uint64_t id = item.head.offset;
+			int used = level == 0 ? subvolume_exists(v->root_fd, id, err)
+					      : session_exists(v, id);
+
+			if (used < 0)
+				return used;
+			if (!used && group_change(v->root_fd, id, false) < 0 && errno != ENOENT)
+				waiting = true;
+		}
+		if (r < 0)
+			return r;
+	}
+	return waiting;
+}
+
+const struct volume_backend volume_btrfs = {
+	.make = btrfs_make,
+	.seal = btrfs_seal,
+	.clone = btrfs_clone,
+	.is_clone_of = btrfs_is_clone_of,
+	.destroy = btrfs_destroy,
+	.usage = btrfs_usage,
+	.sweep = btrfs_sweep,
+};

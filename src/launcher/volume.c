@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/volume.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/xattr.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "launcher/volume-backend.h"
+
+#define XATTR_TENANT "trusted.airlock.tenant"
+#define SWEEP_GROUPS_MS 10000
+#define SWEEP_GROUPS_PASSES 12 /* the cleaner starts at the next commit, at most 30 s later */
+
+const struct volume_backend *volume_backend(const struct volumes *v)
+{
+	return v->kind == MSG_VOLUMES_BTRFS ? &volume_btrfs : &volume_plain;
+}
+
+/* ---- names and folders ----------------------------------------------------------------------- */
+
+bool volume_name_ok(const char name[MSG_VOLUME_NAME])
+{
+	if (strnlen(name, MSG_VOLUME_NAME) != 16 || memcmp(name, "sbx_", 4) != 0)
+		return false;
+	for (int i = 4; i < 16; i++)
+		if (!(name[i] >= '0' && name[i] <= '9') && !(name[i] >= 'a' && name[i] <= 'f'))
+			return false;
+	return true;
+}
+
+/* The 48 bits of the name. */
+static uint64_t volume_group(const char *name)
+{
+	uint64_t n = 0;
+
+	for (const char *p = name + 4; *p; p++)
+		n = n << 4 | (uint64_t)(*p <= '9' ? *p - '0' : *p - 'a' + 10);
+	return n;
+}
+
+static int need_name(const char *name, struct err *err)
+{
+	return volume_name_ok(name) ? 0 : err_set(err, EINVAL, "that is no name of a volume");
+}
+
+int volume_open_folder(int at, const char *name, int *ret_fd, struct err *err)
+{
+	int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd < 0)
+		return err_errno(err, "opening %s", name);
+	*ret_fd = fd;
+	return 0;
+}
+
+int volume_scan(int folder, int (*each)(void *data, int folder, const char *name), void *data,
+		struct err *err)
+{
+	_Alignas(struct dirent64) char entries[4096];
+	_cleanup_fd_ int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	ssize_t n;
+
+	if (fd < 0)
+		return err_errno(err, "opening a folder to list it");
+	while ((n = getdents64(fd, entries, sizeof(entries))) > 0) {
+		for (ssize_t at = 0; at < n;) {
+			const struct dirent64 *e = (const void *)(entries + at);
+
+			at += e->d_reclen;
+			if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+				continue;
+			int r = each(data, folder, e->d_name);
+			if (r != 0)
+				return r;
+		}
+	}
+	return n < 0 ? err_errno(err, "listing a folder") : 0;
+}
+
+int volume_set_aside(int folder, const char *name, struct err *err)
+{
+	char aside[NAME_MAX + 1];
+
+	for (unsigned k = 0; k < 1000; k++) {
+		int n = k == 0 ? snprintf(aside, sizeof(aside), "%s" VOLUME_DELETING, name)
+			       : snprintf(aside, sizeof(aside), "%s.%u" VOLUME_DELETING, name, k);
+
+		if (n < 0 || (size_t)n >= sizeof(aside))
+			return err_set(err, ENAMETOOLONG, "the name %s is too long", name);
+		if (renameat2(folder, name, folder, aside, RENAME_NOREPLACE) == 0)
+			return 0;
+		if (errno != EEXIST)
+			break;
+	}
+	return err_errno(err, "renaming %s to delete it", name);
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static int stop_scan(void *data, int folder, const char *name)
+{
+	return 1;
+}
+
+/* Whether workspaces were kept in plain directories by an earlier start. */
+static bool plain_in_use(int state)
+{
+	_cleanup_fd_ int fd =
+		openat(state, "volumes", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct err ignored;
+
+	return fd >= 0 && volume_scan(fd, stop_scan, NULL, &ignored) == 1;
+}
+
+static int open_plain(struct volumes *v, int state, struct err *err)
+{
+	v->kind = MSG_VOLUMES_PLAIN;
+	v->quota = MSG_QUOTA_NONE;
+	return volume_open_folder(state, ".", &v->root_fd, err);
+}
+
+static int open_root(struct volumes *v, int state, const struct volumes_config *config,
+		     struct err *err)
+{
+	bool exists = faccessat(state, "volumes.img", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+
+	if (config->kind == VOLUMES_PLAIN)
+		return open_plain(v, state, err);
+	if (config->kind == VOLUMES_AUTO && !exists && plain_in_use(state)) {
+		snprintf(v->why_plain, sizeof(v->why_plain),
+			 "an earlier start made plain directories for them here");
+		return open_plain(v, state, err);
+	}
+	int r = volume_loop_open(v, state, config, err);
+	if (r == 0 || exists || config->kind == VOLUMES_BTRFS)
+		return r;
+	snprintf(v->why_plain, sizeof(v->why_plain), "%.199s", err->text);
+	return open_plain(v, state, err);
+}
+
+static int make_folder(int root, const char *name, int *ret_fd, struct err *err)
+{
+	if (mkdirat(root, name, 0700) < 0 && errno != EEXIST)
+		return err_errno(err, "making the directory %s", name);
+	return volume_open_folder(root, name, ret_fd, err);
+}
+
+static int open_folders(struct volumes *v, struct err *err)
+{
+	int r = make_folder(v->root_fd, "volumes", &v->volumes_fd, err);
+
+	if (r == 0)
+		r = make_folder(v->root_fd, "images", &v->images_fd, err);
+	if (r == 0)
+		r = make_folder(v->root_fd, "clones", &v->clones_fd, err);
+	return r;
+}
+
+int volumes_open(struct volumes *v, const struct volumes_config *config, struct err *err)
+{
+	_cleanup_fd_ int state = open(config->state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct volumes new = VOLUMES_NONE;
+	struct stat st;
+
+	if (state < 0 || fstat(state, &st) < 0)
+		return err_errno(err, "opening the state directory %s", config->state_dir);
+	if (st.st_uid != geteuid() || (st.st_mode & 022) != 0)
+		return err_set(err, EPERM,
+			       "the state directory %s must belong to root and be writable "
+			       "for nobody else",
+			       config->state_dir);
+	int r = open_root(&new, state, config, err);
+	if (r == 0)
+		r = open_folders(&new, err);
+	if (r < 0) {
+		volumes_close(&new);
+		return r;
+	}
+	new.sweep_passes = 1;
+	*v = new;
+	return 0;
+}
+
+void volumes_close(struct volumes *v)
+{
+	fd_close(&v->clones_fd);
+	fd_close(&v->images_fd);
+	fd_close(&v->volumes_fd);
+	fd_close(&v->root_fd);
+}
+
+int volumes_space(struct volumes *v, uint64_t *ret_bytes, uint64_t *ret_free, struct err *err)
+{
+	struct statfs64 fs;
+
+	if (fstatfs64(v->root_fd, &fs) < 0)
+		return err_errno(err, "asking for free space");
+	*ret_bytes = (uint64_t)fs.f_blocks * (uint64_t)fs.f_bsize;
+	*ret_free = (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize;
+	return 0;
+}
+
+/* ---- one volume ------------------------------------------------------------------------------ */
+
+int volume_create(struct volumes *v, const char *name, uint32_t tenant, uint64_t limit_bytes,
+		  struct err *err)
+{
+	_cleanup_fd_ int fd = -1;
+	char making[64];
+	int r = need_name(name, err);
+
+	if (r < 0)
+		return r;
+	if (faccessat(v->volumes_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+		return err_set(err, EEXIST, "there is a volume %s already", name);
+	snprintf(making, sizeof(making), "%s" VOLUME_CREATING, name);
+	r = volume_backend(v)->make(v, v->volumes_fd, making, volume_group(name), limit_bytes, err);
+	if (r == 0)
+		r = volume_open_folder(v->volumes_fd, making, &fd, err);
+	if (r < 0)
+		return r;
+	if (fsetxattr(fd, XATTR_TENANT, &tenant, sizeof(tenant), 0) < 0)
+		return err_errno(err, "noting the tenant of %s", name);
+	if (fchown(fd, VOLUME_OWNER, VOLUME_OWNER) < 0 || fchmod(fd, 0755) < 0)
+		return err_errno(err, "giving %s to the tenant", name);
+	if (renameat2(v->volumes_fd, making, v->volumes_fd, name, RENAME_NOREPLACE) < 0)
+		return err_errno(err, "finishing the volume %s", name);
+	return 0;
+}
+
+static int read_tenant(int fd, const char *name, uint32_t *ret_tenant, struct err *err)
+{
+	uint32_t tenant;
+	ssize_t n = fgetxattr(fd, XATTR_TENANT, &tenant, sizeof(tenant));
+
+	if (n < 0)
+		return err_errno(err, "reading the tenant of %s", name);
+	if (n != sizeof(tenant))
+		return err_set(err, EINVAL, "the volume %s has no valid tenant number", name);
+	*ret_tenant = tenant;
+	return 0;
+}
+
+int volume_open(struct volumes *v, const char *name, int *ret_fd, uint32_t *ret_tenant,
+		struct err *err)
+{
+	_cleanup_fd_ int fd = -1;
+	int r = need_name(name, err);
+
+	if (r == 0)
+		r = volume_open_folder(v->volumes_fd, name, &fd, err);
+	if (r == 0)
+		r = read_tenant(fd, name, ret_tenant, err);
+	if (r == 0)
+		*ret_fd = take_fd(&fd);
+	return r;
+}
+
+int volume_mark_deleted(struct volumes *v, const char *name, struct err *err)
+{
+	int r = need_name(name, err);
+
+	if (r == 0)
+		r = volume_set_aside(v->volumes_fd, name, err);
+	return r == -ENOENT ? 0 : r;
+}
+
+int volume_stat(struct volumes *v, const char *name, uint64_t *ret_used, uint64_t *ret_limit,
+		struct err *err)
+{
+	_cleanup_fd_ int fd = -1;
+	int r = need_name(name, err);
+
+	if (r == 0)
+		r = volume_open_folder(v->volumes_fd, name, &fd, err);
+	if (r == 0)
+		r = volume_backend(v)->usage(v, fd, volume_group(name), ret_used, ret_limit, err);
+	return r;
+}
+
+struct each_volume {
+	void (*each)(void *data, const char *name, uint32_t tenant);
+	void *data;
+};
+
+static int report_volume(void *data, int folder, const char *name)
+{
+	const struct each_volume *e = data;
+	_cleanup_fd_ int fd = -1;
+	uint32_t tenant = 0;
+	struct err ignored;
+
+	if (strlen(name) >= MSG_VOLUME_NAME || !volume_name_ok(name))
+		return 0;
+	if (volume_open_folder(folder, name, &fd, &ignored) < 0)
+		return 0;
+	if (read_tenant(fd, name, &tenant, &ignored) < 0)
+		tenant = 0;
+	e->each(e->data, name, tenant);
+	return 0;
+}
+
+int volume_each(struct volumes *v, void (*each)(void *data, const char *name, uint32_t tenant),
+		void *data, struct err *err)
+{
+	struct each_volume e = { each, data };
+
+	return volume_scan(v->volumes_fd, report_volume, &e, err);
+}
+
+/* ---- deleting -------------------------------------------------------------------------------- */
+
+struct delete_next {
+	struct volumes *v;
+	int failed; /* what the last one that could not be deleted said */
+	struct err *err;
+};
+
+static bool ends_with(const char *name, const char *suffix)
+{
+	size_t len = strlen(name), n = strlen(suffix);
+
+	return len > n && memcmp(name + len - n, suffix, n) == 0;
+}
+
+static int delete_entry(void *data, int folder, const char *name)
+{
+	struct delete_next *d = data;
+	_cleanup_fd_ int fd = -1;
+
+	if (!ends_with(name, VOLUME_DELETING) && !ends_with(name, VOLUME_CREATING))
+		return 0;
+	int r = volume_open_folder(folder, name, &fd, d->err);
+	if (r == 0 && flock(fd, LOCK_EX | LOCK_NB) < 0)
+		return 0; /* an image that is being unpacked */
+	if (r == 0)
+		r = volume_backend(d->v)->destroy(d->v, folder, name, d->err);
+	if (r == 0)
+		return 1;
+	d->failed = r;
+	return 0; /* one that resists does not keep the others */
+}
+
+/* Quota groups go when the kernel's cleaner is through with the trees, some time later. */
+static int sweep_groups(struct volumes *v, struct err *err)
+{
+	int64_t now = clock_monotonic_ms();
+
+	if (!volume_backend(v)->sweep || !v->sweep_passes || now < v->sweep_after_ms)
+		return 0;
+	int r = volume_backend(v)->sweep(v, err);
+	if (r < 0)
+		return r;
+	if (r == 0)
+		v->sweep_passes--;
+	v->sweep_after_ms = now + SWEEP_GROUPS_MS;
+	return 0;
+}
+
+int volume_delete_next(struct volumes *v, struct err *err)
+{
+	const int folders[] = { v->volumes_fd, v->images_fd, v->clones_fd };
+	struct delete_next d = { .v = v, .err = err };
+
+	for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
+		int r = volume_scan(folders[i], delete_entry, &d, err);
+
+		if (r > 0)
+			v->sweep_passes = SWEEP_GROUPS_PASSES;
+		if (r != 0)
+			return r;
+	}
+	return d.failed < 0 ? d.failed : sweep_groups(v, err);
+}
