@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * core: the domain of one server, without HTTP or JSON. It ties tenants, keys, sessions, the store
- * and the runtime together; one exists per airlockd. All calls on the loop thread; callbacks come on
- * the loop thread, never before the call that started them has returned.
+ * and the runtime together; one exists per airlockd. All calls on the loop thread; callbacks come
+ * on the loop thread, never before the call that started them has returned.
  *
- * Errors carry the machine word of the contract in err->slug and its exact text in err->text, so that
- * REST, MCP and console answer alike.
+ * Errors carry the machine word of the contract in err->slug and its exact text in err->text, so
+ * that REST, MCP and console answer alike.
  */
 #pragma once
 
@@ -23,18 +23,19 @@ struct store;
 
 struct core_config {
 	int64_t session_ttl_ms;
-	uint64_t quota_bytes;      /* workspace quota */
-	uint32_t max_sessions;     /* all tenants */
-	size_t output_max;         /* per stream */
-	uint64_t write_max;        /* /write and /read, bytes */
+	uint64_t quota_bytes;	      /* workspace quota */
+	uint32_t max_sessions;	      /* all tenants */
+	size_t output_max;	      /* per stream */
+	uint64_t write_max;	      /* /write and /read, bytes */
 	const char *const *templates; /* allowed template names; borrowed */
 	size_t n_templates;
-	const char *runtime_name;  /* "native" */
-	bool single;               /* SANDBOX_MODE=single */
-	bool ephemeral;            /* SANDBOX_SESSION_STATE=off */
+	const char *runtime_name; /* "native" */
+	bool single;		  /* SANDBOX_MODE=single */
+	bool ephemeral;		  /* SANDBOX_SESSION_STATE=off */
 };
 
-/* Takes ownership of nothing; store and runtime outlive the core. */
+/* Takes ownership of nothing; store and runtime outlive the core. Reads the stored sessions, which
+ * stay unseen until core_start. */
 int core_open(uv_loop_t *loop, const struct core_config *config, struct store *store,
 	      struct runtime *runtime, struct core **ret, struct err *err);
 /* Ends the sweep timer; ends all sessions first when ephemeral. */
@@ -42,6 +43,17 @@ void core_close(struct core *c, void (*closed)(void *data), void *data);
 
 const struct core_config *core_config_get(const struct core *c);
 struct runtime *core_runtime(const struct core *c);
+
+/* At start, before any request: once for each volume that exists, then core_start, which compares
+ * them with the stored sessions. A session without its volume is dropped, an expired one deleted, a
+ * volume of the store's journal deleted, any other volume without a session is kept and counted. */
+void core_found_volume(struct core *c, const char *volume, uint32_t tenant);
+void core_start(struct core *c);
+/* Volumes that no session and no journal explains. */
+unsigned core_lost_volumes(const struct core *c);
+
+/* From now on no session is made ("stopping"). */
+void core_stop(struct core *c);
 bool core_is_stopping(const struct core *c);
 
 /* ---- Tenants and keys (tenant.c, key.c) ---- */
@@ -57,6 +69,13 @@ struct tenant *key_find(struct core *c, struct str key, const char **ret_actor);
 
 #define SESSION_ID_LEN 16 /* "sbx_" + 12 lower-case hex */
 
+/* What is known about the use of a workspace's quota; see disk.h. */
+struct disk {
+	uint64_t known;	  /* bytes, when last measured */
+	uint64_t pending; /* what may have been written since, at most */
+	int64_t at_us;	  /* monotonic, of the last such writing */
+};
+
 enum session_state { SESSION_CREATING, SESSION_READY, SESSION_ENDING };
 
 struct session {
@@ -65,7 +84,7 @@ struct session {
 	struct tenant *tenant;
 	char *template_name; /* as asked; owned */
 	const char *image;   /* canonical name of the image; borrowed from the configuration */
-	char **egress;       /* expanded rules; owned; none in this version of the server */
+	char **egress;	     /* expanded rules; owned; none in this version of the server */
 	size_t n_egress;
 	bool persistent;
 	uint64_t quota_bytes;
@@ -73,6 +92,16 @@ struct session {
 	int64_t accessed_us; /* wall clock */
 	uint32_t running;    /* commands in flight: a running command keeps a session alive */
 	struct session *prev, *next; /* all sessions, newest first */
+
+	/* core/ only */
+	int64_t idle_since_us; /* monotonic clock: the idle clock itself, whatever the wall clock
+				  does */
+	uint32_t refs;	       /* the list, and every call in flight */
+	bool touched;	       /* accessed_us is newer than the store's */
+	bool retry;	       /* ENDING, and its volume could not be deleted yet */
+	bool has_volume;       /* at start: its volume was found */
+	struct disk disk;
+	struct session *hash_next;
 };
 
 struct session_params {
@@ -107,7 +136,7 @@ void session_disk_used(struct core *c, struct session *s, runtime_stat_fn fn, vo
 
 struct exec_params {
 	struct str command;
-	struct str cwd;   /* data == NULL: /workspace */
+	struct str cwd; /* data == NULL: /workspace */
 	const struct str *env_names, *env_values;
 	size_t n_env;
 	struct str stdin_data; /* data == NULL: /dev/null */
@@ -124,7 +153,7 @@ struct exec_result {
 };
 
 struct exec_ops {
-	void (*started)(void *data);                                              /* may be NULL */
+	void (*started)(void *data);						  /* may be NULL */
 	void (*output)(void *data, enum runtime_stream stream, struct str bytes); /* may be NULL */
 	void (*done)(void *data, struct exec_result *result, const struct err *err);
 };
@@ -133,8 +162,8 @@ struct exec;
 
 /* Takes the tenant's command slot, or fails at once with "exec_limit". On success done is called
  * exactly once; the slot is given back before it. */
-int exec_start(struct core *c, struct session *s, const struct exec_params *p, const struct exec_ops *ops,
-	       void *data, struct exec **ret, struct err *err);
+int exec_start(struct core *c, struct session *s, const struct exec_params *p,
+	       const struct exec_ops *ops, void *data, struct exec **ret, struct err *err);
 /* No callback follows; the command runs on and is accounted. */
 void exec_detach(struct exec *e);
 
@@ -145,8 +174,8 @@ typedef void (*files_write_fn)(void *data, const struct err *err);
 
 struct files_call;
 
-/* Checks of the path's form are the caller's (422); the rest comes as err with slug and text. At most
- * 8 calls of a tenant run at once, others wait in order, 60 s at most ("busy"). */
+/* Checks of the path's form are the caller's (422); the rest comes as err with slug and text. At
+ * most 8 calls of a tenant run at once, others wait in order, 60 s at most ("busy"). */
 struct files_call *files_read(struct core *c, struct session *s, struct str path, files_read_fn fn,
 			      void *data);
 /* bytes are borrowed until fn. */

@@ -41,7 +41,8 @@ struct tenant {
 	uint32_t sessions_open;
 	uint32_t commands_running;
 	uint32_t files_running; /* file calls in flight, at most LIMIT 8; more wait */
+	struct files_call *files_first,
+		*files_last;	    /* file calls that wait, in order; core/ only */
+	struct tenant_usage *usage; /* owned; core/ only */
 	struct tenant *next;
 };
-
-struct tenants; /* the table */

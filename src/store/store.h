@@ -3,6 +3,10 @@
  * store: what must survive a restart, in the words of the domain. store/sqlite implements it; all
  * writes run on a thread of its own in the order they were asked for, several in one commit when
  * they wait (WAL, synchronous=FULL), and their callbacks come on the loop thread after the commit.
+ *
+ * Beside sessions it keeps a journal of ids: names of volumes that belong to no session, because the
+ * session is being made or being deleted. A volume found at start is a session's, or the journal's
+ * (it may be deleted: nobody was told of it, or its owner gave it up), or unknown (it is kept).
  */
 #pragma once
 
@@ -16,8 +20,8 @@ struct store;
 
 typedef void (*store_fn)(void *data, const struct err *err);
 
-/* path: the database file, made 0600 when missing. A damaged file or a newer schema is refused with a
- * sentence; it is never emptied. */
+/* path: the database file, made 0600 when missing. A damaged file, a newer schema or a file that
+ * another process has open is refused with a sentence; it is never emptied. */
 int store_open(uv_loop_t *loop, const char *path, struct store **ret, struct err *err);
 /* Finishes all writes, then calls closed. */
 void store_close(struct store *s, void (*closed)(void *data), void *data);
@@ -34,17 +38,26 @@ struct store_session {
 	int64_t created_us, accessed_us;
 };
 
+/* Oldest first. */
 int store_load_sessions(struct store *s, void (*each)(void *data, const struct store_session *row),
 			void *data, struct err *err);
+int store_load_journal(struct store *s, void (*each)(void *data, const char *id), void *data,
+		       struct err *err);
 /* Number of a tenant, made when new (a write on the calling thread; at start only). */
 int store_tenant_number(struct store *s, const char *tenant, uint32_t *ret, struct err *err);
 
 /* ---- Writes; strings are copied; fn may be NULL ---- */
 
+/* Takes the id out of the journal in the same commit. */
 void store_put_session(struct store *s, const struct store_session *row, store_fn fn, void *data);
+/* Puts the id into the journal in the same commit. */
 void store_drop_session(struct store *s, const char *id, store_fn fn, void *data);
 /* Access times of many sessions are written together once a minute by the core. */
 void store_touch_session(struct store *s, const char *id, int64_t accessed_us);
+
+/* Several ids, one after the other, each with its NUL. */
+void store_add_journal(struct store *s, const char *ids, size_t n_ids, store_fn fn, void *data);
+void store_clear_journal(struct store *s, const char *ids, size_t n_ids);
 
 struct store_usage {
 	const char *tenant;
@@ -52,7 +65,7 @@ struct store_usage {
 	uint64_t sessions, commands, command_ms;
 };
 
-/* Adds to what is there. */
+/* Adds to what is there. A failed one is tried again with the next write. */
 void store_add_usage(struct store *s, const struct store_usage *delta);
 int store_load_usage(struct store *s, const char *period,
 		     void (*each)(void *data, const struct store_usage *row), void *data,

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/disk.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "core/parts.h"
+
+/* No file system here takes 4 GB from one CPU in a second. */
+#define BYTES_PER_CPU_MS (4u * 1024 * 1024)
+/* A commit every 30 s is the default of btrfs; one may be in progress. */
+#define SETTLED_US (40 * 1000000ll)
+
+uint64_t disk_bound_of_run(int64_t cpu_ms, int64_t wall_ms)
+{
+	int64_t ms = cpu_ms >= 0 ? cpu_ms : wall_ms;
+
+	return ((uint64_t)(ms > 0 ? ms : 0) + 1) * BYTES_PER_CPU_MS;
+}
+
+void disk_add(struct session *s, uint64_t bytes)
+{
+	s->disk.at_us = clock_monotonic_us();
+	if (__builtin_add_overflow(s->disk.pending, bytes, &s->disk.pending))
+		s->disk.pending = UINT64_MAX;
+}
+
+void disk_measured(struct session *s, uint64_t used, uint64_t before)
+{
+	s->disk.known = used;
+	s->disk.pending -= before;
+}
+
+bool disk_may_exceed(const struct session *s, uint64_t more)
+{
+	uint64_t bound;
+
+	if (__builtin_add_overflow(s->disk.known, s->disk.pending, &bound) ||
+	    __builtin_add_overflow(bound, more, &bound))
+		return true;
+	return bound > s->quota_bytes;
+}
+
+struct disk_question {
+	struct session *s; /* referenced */
+	uint64_t more;
+	disk_fn answer;
+	void *data;
+	struct disk asked; /* as it was when the counter was asked for */
+};
+
+static void on_stat(void *data, uint64_t used_bytes, const struct err *err)
+{
+	struct disk_question *q = data;
+	struct session *s = q->s;
+	bool walk = true;
+
+	/* What was written while the question was under way is not in the answer. */
+	bool quiet = s->disk.at_us == q->asked.at_us && s->disk.pending == q->asked.pending;
+	if (!err && quiet && clock_monotonic_us() - s->disk.at_us > SETTLED_US) {
+		disk_measured(s, used_bytes, s->disk.pending);
+		walk = disk_may_exceed(s, q->more);
+	}
+	q->answer(q->data, walk);
+	session_unref(s);
+	free(q);
+}
+
+void disk_ask(struct core *c, struct session *s, uint64_t more, disk_fn answer, void *data)
+{
+	if (!disk_may_exceed(s, more)) {
+		answer(data, false);
+		return;
+	}
+	/* Recently written: the counter could not say no, so it is not asked. */
+	if (s->disk.at_us && clock_monotonic_us() - s->disk.at_us <= SETTLED_US) {
+		answer(data, true);
+		return;
+	}
+	struct disk_question *q = mem_new(1, sizeof(*q));
+	*q = (struct disk_question){ s, more, answer, data, s->disk };
+	session_ref(s);
+	runtime_volume_stat(c->runtime, s->id, on_stat, q);
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * disk: whether a workspace could be over its quota, without asking more often than needed.
+ *
+ * The quota is about the allocated blocks of the tree; only a walk of it tells them exactly, and a
+ * walk costs more the more files there are. The back end's counter is cheap, but it lags until the
+ * file system's next commit. So a session carries an upper bound: the last measured use plus what
+ * may have been written since (the bytes of file calls; for commands their CPU time at a rate that
+ * no write path reaches). Steps, each only when the one before cannot say no:
+ *   1. the bound is within the quota: done;
+ *   2. the counter: with nothing written for longer than a commit takes it is exact; else it counts
+ *      as a lower bound only;
+ *   3. the walk (or, for a write, the check by the file worker, which walks).
+ *
+ * Used by exec.c (warning 2) and files.c.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/core.h"
+
+/* Bytes that a command may have written. cpu_ms < 0: unknown, then wall counts. */
+uint64_t disk_bound_of_run(int64_t cpu_ms, int64_t wall_ms);
+void disk_add(struct session *s, uint64_t bytes);
+/* A measurement that began when s->disk.pending was before. */
+void disk_measured(struct session *s, uint64_t used, uint64_t before);
+/* Step 1. */
+bool disk_may_exceed(const struct session *s, uint64_t more);
+
+/* Steps 1 and 2; answer(data, true) when only a walk can tell. May answer before it returns. */
+typedef void (*disk_fn)(void *data, bool walk);
+
+void disk_ask(struct core *c, struct session *s, uint64_t more, disk_fn answer, void *data);

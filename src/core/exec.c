@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * One command: take the tenant's slot, run, give the slot back, look at the disk, answer.
+ *
+ * RUNNING --runtime done--> MEASURING (only when the quota could be exceeded) --> answered.
+ * The slot, the session's "running" and the usage are settled when the runtime is done, whether
+ * anybody still listens or not.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "core/disk.h"
+#include "core/files.h"
+#include "core/parts.h"
+
+#define ENV_MAX 64u
+
+/* The whole environment of a command without egress, section 6 of the contract. */
+static const char *const base_environment[] = {
+	"HOME=/tmp",
+	"PYTHONUSERBASE=/workspace/.local",
+	"PATH=/workspace/.local/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+	"PIP_USER=1",
+	"PIP_NO_CACHE_DIR=1",
+	"PIP_DISABLE_PIP_VERSION_CHECK=1",
+	"PIP_BREAK_SYSTEM_PACKAGES=1",
+	"LANG=C.UTF-8",
+	"USER=sandbox",
+	"LOGNAME=sandbox",
+	"SHELL=/bin/bash",
+	"PWD=/workspace",
+};
+
+/* Names that a caller may not set: they steer the shell, the loader, pip or the way out. */
+static const char *const reserved_names[] = {
+	"HOME",	   "PATH", "PWD",  "OLDPWD",	     "SHELL",	      "USER",
+	"LOGNAME", "IFS",  "ENV",  "BASH_ENV",	     "SHELLOPTS",     "BASHOPTS",
+	"PS4",	   "TERM", "LANG", "PYTHONUSERBASE", "PYTHONSTARTUP", "PROMPT_COMMAND",
+};
+
+/* In any letter case. */
+static const char *const reserved_prefixes[] = { "LC_", "LD_", "PIP_", "BASH_FUNC_" };
+static const char reserved_suffix[] = "_PROXY";
+
+struct exec {
+	struct core *c;
+	struct session *s; /* referenced */
+	struct exec_ops ops;
+	void *data;
+	bool detached;
+	uint32_t timeout_s;
+	char *cwd;			   /* owned; for the texts of errors */
+	struct runtime_exec *run;	   /* NULL: done */
+	struct runtime_exec_result result; /* streams owned */
+	uint64_t pending_at_walk;
+	bool over_quota;
+	uint64_t used;
+	struct exec *prev, *next; /* of the core, while it runs */
+};
+
+/* ---- What is asked for ---- */
+
+static bool is_reserved(struct str name)
+{
+	size_t suffix = sizeof(reserved_suffix) - 1;
+
+	for (size_t i = 0; i < ARRAY_SIZE(reserved_names); i++) {
+		if (str_eq(name, str_of(reserved_names[i])))
+			return true;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(reserved_prefixes); i++) {
+		struct str prefix = str_of(reserved_prefixes[i]);
+		if (name.len >= prefix.len &&
+		    str_eq_nocase((struct str){ name.data, prefix.len }, prefix))
+			return true;
+	}
+	return name.len >= suffix &&
+	       str_eq_nocase(str_from(name, name.len - suffix), str_of(reserved_suffix));
+}
+
+static int check_env(const struct exec_params *p, struct err *err)
+{
+	size_t total = 0;
+
+	for (size_t i = 0; i < p->n_env; i++) {
+		if (is_reserved(p->env_names[i]))
+			return err_slug(err, EINVAL, "secret_name_reserved",
+					"'%.*s' can't be used as a secret name.",
+					(int)p->env_names[i].len, p->env_names[i].data);
+		total += p->env_values[i].len;
+	}
+	if (p->n_env > LIMIT_ENV_VARS || total > LIMIT_ENV_TOTAL)
+		return err_slug(err, E2BIG, "too_many_secrets",
+				"Too many secrets: at most 32 per session, 64 KB together.");
+	return 0;
+}
+
+struct environment {
+	const char *strings[ENV_MAX];
+	size_t n;
+	char *owned[LIMIT_ENV_VARS]; /* the last of them */
+	size_t n_owned;
+};
+
+static void environment_fini(struct environment *env)
+{
+	for (size_t i = 0; i < env->n_owned; i++)
+		free(env->owned[i]);
+}
+
+static void environment_fill(struct environment *env, const struct exec_params *p)
+{
+	static_assert(ARRAY_SIZE(base_environment) + LIMIT_ENV_VARS <= ENV_MAX);
+
+	for (; env->n < ARRAY_SIZE(base_environment); env->n++)
+		env->strings[env->n] = base_environment[env->n];
+	for (size_t i = 0; i < p->n_env; i++) {
+		const struct str *name = &p->env_names[i], *value = &p->env_values[i];
+		char *text = mem_new(name->len + value->len + 2, 1);
+		memcpy(text, name->data, name->len);
+		text[name->len] = '=';
+		if (value->len)
+			memcpy(text + name->len + 1, value->data, value->len);
+		env->owned[env->n_owned++] = text;
+		env->strings[env->n++] = text;
+	}
+}
+
+/* ---- What is said ---- */
+
+static void warn(struct exec_result *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+static void warn(struct exec_result *r, const char *fmt, ...)
+{
+	va_list ap;
+
+	assert(r->n_warnings < EXEC_WARNINGS_MAX);
+	va_start(ap, fmt);
+	vsnprintf(r->warnings[r->n_warnings++], sizeof(r->warnings[0]), fmt, ap);
+	va_end(ap);
+}
+
+static uint64_t dropped(const struct runtime_exec_result *run)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(run->streams); i++)
+		n += run->streams[i] ? runtime_output_dropped(run->streams[i]) : 0;
+	return n;
+}
+
+static void put_warnings(const struct exec *e, struct exec_result *r)
+{
+	const struct runtime_exec_result *run = &e->result;
+	uint64_t n = dropped(run);
+
+	if (run->timed_out) {
+		warn(r, "Execution exceeded %us limit.", e->timeout_s);
+		return;
+	}
+	if (run->oom_killed)
+		warn(r, "Process killed by cgroups (Memory limit exceeded).");
+	else if (run->exit_code == 137)
+		warn(r, "Process was killed (exit 137, SIGKILL), most likely for exceeding the "
+			"memory limit.");
+	if (e->over_quota)
+		warn(r,
+		     "Workspace uses %.1f MB, over its %llu MB disk quota. Delete files before "
+		     "writing more.",
+		     (double)e->used / MIB, (unsigned long long)(e->s->quota_bytes / MIB));
+	if (n)
+		warn(r, "Output exceeded %zu MB; %llu bytes were dropped.",
+		     e->c->config.output_max / MIB, (unsigned long long)n);
+	if (run->restarted)
+		warn(r, "The sandbox was restarted; its background processes are gone.");
+}
+
+/* ---- The end ---- */
+
+static void exec_free(struct exec *e)
+{
+	struct core *c = e->c;
+
+	for (size_t i = 0; i < ARRAY_SIZE(e->result.streams); i++)
+		runtime_output_free(e->result.streams[i]);
+	session_unref(e->s);
+	free(e->cwd);
+	free(e);
+	core_release(c);
+}
+
+static void answer(struct exec *e, const struct err *err)
+{
+	struct exec_result result = { .run = &e->result, .timeout_s = e->timeout_s };
+
+	if (!e->detached && err) {
+		e->ops.done(e->data, NULL, err);
+	} else if (!e->detached) {
+		put_warnings(e, &result);
+		e->ops.done(e->data, &result, NULL);
+	}
+	exec_free(e);
+}
+
+static void on_walked(void *data, const struct runtime_file_result *walked, const struct err *err)
+{
+	struct exec *e = data;
+
+	/* A walk that failed says nothing: the answer goes without the warning. */
+	if (!err) {
+		disk_measured(e->s, walked->used_bytes, e->pending_at_walk);
+		e->used = walked->used_bytes;
+		e->over_quota = e->used > e->s->quota_bytes;
+	}
+	answer(e, NULL);
+}
+
+static void on_disk(void *data, bool walk)
+{
+	struct exec *e = data;
+
+	if (!walk || e->detached || e->s->state != SESSION_READY) {
+		answer(e, NULL);
+		return;
+	}
+	const struct runtime_file_spec spec = {
+		.volume = e->s->id,
+		.tenant = e->s->tenant->number,
+		.image = e->s->image,
+		.path = STR(""),
+	};
+	e->pending_at_walk = e->s->disk.pending;
+	runtime_file_usage(e->c->runtime, &spec, on_walked, e);
+}
+
+/* The slot goes back before anything else happens, and before the answer. */
+static void settle(struct exec *e)
+{
+	struct core *c = e->c;
+
+	e->run = NULL;
+	e->s->tenant->commands_running--;
+	e->s->running--;
+	if (e->s->state == SESSION_READY)
+		session_touch(c, e->s);
+	if (e->next)
+		e->next->prev = e->prev;
+	if (e->prev)
+		e->prev->next = e->next;
+	else
+		c->execs = e->next;
+}
+
+static void not_started(struct exec *e, const struct err *err)
+{
+	struct err said;
+
+	files_say(&said, e->c, err, FILES_FOLDER, str_of(e->cwd), 0);
+	if (said.slug && strcmp(said.slug, "internal") == 0)
+		log_event(LOG_ERROR, "command_failed", LOG_STR("session", e->s->id),
+			  LOG_STR("tenant", e->s->tenant->name), LOG_STR("why", err->text));
+	answer(e, &said);
+}
+
+static void on_done(void *data, struct runtime_exec_result *run, const struct err *err)
+{
+	struct exec *e = data;
+
+	settle(e);
+	if (err) {
+		not_started(e, err);
+		return;
+	}
+	e->result = *run;
+	run->streams[0] = run->streams[1] = NULL; /* taken */
+	usage_add(e->c, e->s->tenant, 0, 1, run->duration_ms);
+	disk_add(e->s, disk_bound_of_run(run->cpu_ms, run->duration_ms));
+	if (run->timed_out)
+		answer(e, NULL);
+	else
+		disk_ask(e->c, e->s, 0, on_disk, e);
+}
+
+static void on_started(void *data)
+{
+	struct exec *e = data;
+
+	if (!e->detached && e->ops.started)
+		e->ops.started(e->data);
+}
+
+static void on_output(void *data, enum runtime_stream stream, struct str bytes)
+{
+	struct exec *e = data;
+
+	if (!e->detached)
+		e->ops.output(e->data, stream, bytes);
+}
+
+/* ---- The start ---- */
+
+static const struct runtime_exec_ops quiet_ops = { .started = on_started, .done = on_done };
+static const struct runtime_exec_ops stream_ops = {
+	.started = on_started,
+	.output = on_output,
+	.done = on_done,
+};
+
+static int check_start(const struct core *c, const struct session *s, const struct exec_params *p,
+		       struct err *err)
+{
+	const struct tenant *t = s->tenant;
+
+	if (c->stopping)
+		return err_slug(err, ESHUTDOWN, "stopping",
+				"The server is stopping; try again shortly.");
+	if (check_env(p, err) < 0)
+		return -err->code;
+	if (t->commands_running >= t->limits.max_concurrent_exec)
+		return err_slug(err, EAGAIN, "exec_limit",
+				"Too many commands running at once: %u allowed. "
+				"Wait for one to finish.",
+				t->limits.max_concurrent_exec);
+	return 0;
+}
+
+int exec_start(struct core *c, struct session *s, const struct exec_params *p,
+	       const struct exec_ops *ops, void *data, struct exec **ret, struct err *err)
+{
+	__attribute__((cleanup(environment_fini))) struct environment env = { .n = 0 };
+	int r = check_start(c, s, p, err);
+
+	if (r < 0)
+		return r;
+	environment_fill(&env, p);
+	struct exec *e = mem_new(1, sizeof(*e));
+	*e = (struct exec){ .c = c, .s = s, .ops = *ops, .data = data, .timeout_s = p->timeout_s };
+	core_hold(c);
+	session_ref(s);
+	s->tenant->commands_running++;
+	s->running++;
+	e->next = c->execs;
+	if (e->next)
+		e->next->prev = e;
+	c->execs = e;
+	const struct runtime_exec_spec spec = {
+		.volume = s->id,
+		.tenant = s->tenant->number,
+		.image = s->image,
+		.egress = s->n_egress > 0,
+		.command = p->command,
+		.cwd = p->cwd.data ? p->cwd : STR(""),
+		.env = env.strings,
+		.n_env = env.n,
+		.stdin_data = p->stdin_data,
+		.timeout_ms = (int64_t)p->timeout_s * 1000,
+		.output_max = c->config.output_max,
+	};
+	e->cwd = mem_dup_n(spec.cwd.data, spec.cwd.len);
+	e->run = runtime_exec_start(c->runtime, &spec, ops->output ? &stream_ops : &quiet_ops, e);
+	*ret = e;
+	return 0;
+}
+
+void exec_detach(struct exec *e)
+{
+	e->detached = true;
+}
+
+void execs_kill(struct core *c)
+{
+	for (struct exec *e = c->execs, *next; e; e = next) {
+		next = e->next;
+		runtime_exec_kill(e->run);
+	}
+}

@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * File calls: at most 8 of a tenant run at once, others wait in order and at most 60 s.
+ *
+ * WAITING -> (write: is the quota near?) -> RUNNING -> answered
+ */
+#include "core/files.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/utf8.h"
+#include "core/disk.h"
+#include "core/parts.h"
+
+#define RUNNING_MAX 8u
+#define WAIT_MAX_US (60 * 1000000ll)
+#define SHOWN_CHARS 200u
+#define BLOCK 4096u /* what a file is rounded up to */
+
+struct files_call {
+	struct core *c;
+	struct session *s; /* referenced */
+	char *path_text;   /* owned */
+	struct str path;   /* points there */
+	struct str bytes;  /* FILES_WRITE: borrowed until the answer */
+	enum files_use use;
+	files_read_fn read;
+	files_write_fn write;
+	void *data;
+	bool detached, waiting;
+	struct runtime_file *job;
+	int64_t since_us;	 /* monotonic */
+	struct files_call *next; /* waiting, of one tenant */
+};
+
+/* ---- Words ---- */
+
+#define ANY_USE UINT32_MAX
+
+static const struct {
+	const char *slug; /* of the runtime */
+	uint32_t uses;	  /* bits of enum files_use */
+	int code;
+	const char *said;	    /* slug for the caller */
+	const char *before, *after; /* around the path; after == NULL: the path is not shown */
+} says[] = {
+	{ "file_not_found", 1u << FILES_FOLDER, ENOENT, "file_not_found", "Folder '",
+	  "' does not exist." },
+	{ "file_not_found", ANY_USE, ENOENT, "file_not_found", "File '", "' does not exist." },
+	{ "path_outside", ANY_USE, EACCES, "path_outside",
+	  "Access denied: symlink/path traversal outside workspace for '", "'" },
+	{ "not_in_folder", 1u << FILES_FOLDER, ENOTDIR, "not_folder", "'", "' is not a folder." },
+	{ "not_folder", ANY_USE, ENOTDIR, "not_folder", "'", "' is not a folder." },
+	{ "is_folder", ANY_USE, EISDIR, "is_folder", "'", "' is a folder." },
+	{ "not_regular_file", ANY_USE, EINVAL, "not_regular_file", "'",
+	  "' is not a regular file." },
+	{ "not_in_folder", ANY_USE, ENOTDIR, "not_in_folder", "'", "' is not inside a folder." },
+	{ "permission_denied", ANY_USE, EACCES, "permission_denied", "Permission denied for '",
+	  "'." },
+	{ "not_utf8", ANY_USE, EILSEQ, "not_utf8", "'", "' is not UTF-8 text; use download." },
+	{ "too_many_files", ANY_USE, EDQUOT, "too_many_files", "The workspace has too many files.",
+	  NULL },
+	{ "busy", ANY_USE, EAGAIN, "busy", "The server is busy; try again shortly.", NULL },
+	{ "stopping", ANY_USE, ESHUTDOWN, "stopping", "The server is stopping; try again shortly.",
+	  NULL },
+	{ "no_capacity", ANY_USE, EAGAIN, "no_capacity",
+	  "All sandbox workspaces are in use; try again shortly.", NULL },
+	{ "session_not_found", ANY_USE, ENOENT, "session_not_found", "Session not found or expired",
+	  NULL },
+};
+
+void files_say(struct err *ret, const struct core *c, const struct err *err, enum files_use use,
+	       struct str path, uint64_t used_bytes)
+{
+	struct str shown = utf8_cut(path, SHOWN_CHARS);
+	const char *slug = err->slug ? err->slug : "internal";
+	int len = (int)shown.len;
+
+	for (size_t i = 0; i < ARRAY_SIZE(says); i++) {
+		if (strcmp(says[i].slug, slug) != 0 || !(says[i].uses & 1u << use))
+			continue;
+		err_slug(ret, says[i].code, says[i].said, "%s%.*s%s", says[i].before,
+			 says[i].after ? len : 0, len ? shown.data : "",
+			 says[i].after ? says[i].after : "");
+		return;
+	}
+	if (strcmp(slug, "file_too_large") == 0)
+		err_slug(ret, EFBIG, "file_too_large",
+			 "File '%.*s' is larger than the %llu MB read limit; use download.", len,
+			 len ? shown.data : "", (unsigned long long)(c->config.write_max / MIB));
+	else if (strcmp(slug, "quota") == 0)
+		err_slug(ret, EDQUOT, "quota",
+			 "Writing %.*s would use %.1f MB of the workspace's %llu MB disk quota. "
+			 "Delete files first.",
+			 len, len ? shown.data : "", (double)used_bytes / MIB,
+			 (unsigned long long)(c->config.quota_bytes / MIB));
+	else
+		err_slug(ret, EIO, "internal", "Internal Server Error");
+}
+
+/* ---- The end ---- */
+
+static void call_free(struct files_call *f)
+{
+	struct core *c = f->c;
+
+	session_unref(f->s);
+	free(f->path_text);
+	free(f);
+	core_release(c);
+}
+
+static void answer(struct files_call *f, bool missing, struct str bytes, const struct err *err)
+{
+	if (f->detached)
+		;
+	else if (f->use == FILES_READ)
+		f->read(f->data, missing, bytes, err);
+	else
+		f->write(f->data, err);
+	call_free(f);
+}
+
+static void refuse(struct files_call *f, const struct err *err, uint64_t used_bytes)
+{
+	struct err said;
+
+	files_say(&said, f->c, err, f->use, f->path, used_bytes);
+	if (strcmp(said.slug, "internal") == 0)
+		log_event(LOG_ERROR, "file_call_failed", LOG_STR("session", f->s->id),
+			  LOG_STR("tenant", f->s->tenant->name), LOG_STR("why", err->text));
+	answer(f, false, STR(""), &said);
+}
+
+static void start_next(struct core *c, struct tenant *t);
+
+/* The place goes to the next in line before the answer. */
+static void give_place(struct files_call *f)
+{
+	f->job = NULL;
+	f->s->tenant->files_running--;
+	start_next(f->c, f->s->tenant);
+}
+
+static void on_read(void *data, const struct runtime_file_result *result, struct str bytes,
+		    const struct err *err)
+{
+	struct files_call *f = data;
+	struct err not_text = { .slug = "not_utf8" };
+
+	give_place(f);
+	if (err && err->slug && strcmp(err->slug, "file_not_found") == 0)
+		answer(f, true, STR(""), NULL);
+	else if (err)
+		refuse(f, err, 0);
+	else if (!utf8_valid(bytes))
+		refuse(f, &not_text, 0);
+	else
+		answer(f, false, bytes, NULL);
+}
+
+static void on_written(void *data, const struct runtime_file_result *result, const struct err *err)
+{
+	struct files_call *f = data;
+
+	give_place(f);
+	if (err)
+		refuse(f, err, result ? result->used_bytes : 0);
+	else
+		answer(f, false, STR(""), NULL);
+}
+
+/* ---- The start ---- */
+
+static void run_job(struct files_call *f, uint64_t quota)
+{
+	const struct runtime_file_spec spec = {
+		.volume = f->s->id,
+		.tenant = f->s->tenant->number,
+		.image = f->s->image,
+		.path = f->path,
+	};
+	struct runtime *rt = f->c->runtime;
+
+	if (f->use == FILES_READ)
+		f->job = runtime_file_read(rt, &spec, f->c->config.write_max, on_read, f);
+	else
+		f->job = runtime_file_write(rt, &spec, f->bytes, quota, on_written, f);
+}
+
+static void on_disk(void *data, bool walk)
+{
+	struct files_call *f = data;
+
+	if (f->detached) {
+		give_place(f);
+		call_free(f);
+		return;
+	}
+	/* The worker walks the tree only when the quota may be near. */
+	disk_add(f->s, f->bytes.len + BLOCK);
+	run_job(f, walk ? f->s->quota_bytes : 0);
+}
+
+static void start(struct files_call *f)
+{
+	f->s->tenant->files_running++;
+	if (f->use == FILES_WRITE)
+		disk_ask(f->c, f->s, f->bytes.len + BLOCK, on_disk, f);
+	else
+		run_job(f, 0);
+}
+
+static struct files_call *take_first(struct tenant *t)
+{
+	struct files_call *f = t->files_first;
+
+	t->files_first = f->next;
+	if (!f->next)
+		t->files_last = NULL;
+	f->waiting = false;
+	f->c->n_waiting--;
+	return f;
+}
+
+static void start_next(struct core *c, struct tenant *t)
+{
+	struct err gone = { .slug = "session_not_found" };
+
+	while (t->files_first && t->files_running < RUNNING_MAX) {
+		struct files_call *f = take_first(t);
+		if (f->s->state == SESSION_READY)
+			start(f);
+		else
+			refuse(f, &gone, 0);
+	}
+}
+
+void files_expire(struct core *c, int64_t now_us)
+{
+	struct err busy = { .slug = c->closed ? "stopping" : "busy" };
+
+	for (struct tenant *t = c->tenants; t; t = t->next) {
+		while (t->files_first && now_us - t->files_first->since_us >= WAIT_MAX_US)
+			refuse(take_first(t), &busy, 0);
+	}
+}
+
+static struct files_call *call_new(struct core *c, struct session *s, struct str path)
+{
+	struct files_call *f = mem_new(1, sizeof(*f));
+
+	f->c = c;
+	f->s = s;
+	f->path_text = mem_dup_n(path.data, path.len);
+	f->path = (struct str){ f->path_text, path.len };
+	f->since_us = clock_monotonic_us();
+	session_ref(s);
+	core_hold(c);
+	return f;
+}
+
+static struct files_call *call_start(struct files_call *f)
+{
+	struct tenant *t = f->s->tenant;
+
+	if (t->files_running < RUNNING_MAX) {
+		start(f);
+		return f;
+	}
+	if (t->files_last)
+		t->files_last->next = f;
+	else
+		t->files_first = f;
+	t->files_last = f;
+	f->waiting = true;
+	f->c->n_waiting++;
+	core_wait(f->c);
+	return f;
+}
+
+struct files_call *files_read(struct core *c, struct session *s, struct str path, files_read_fn fn,
+			      void *data)
+{
+	struct files_call *f = call_new(c, s, path);
+
+	f->use = FILES_READ;
+	f->read = fn;
+	f->data = data;
+	return call_start(f);
+}
+
+struct files_call *files_write(struct core *c, struct session *s, struct str path, struct str bytes,
+			       files_write_fn fn, void *data)
+{
+	struct files_call *f = call_new(c, s, path);
+
+	f->use = FILES_WRITE;
+	f->bytes = bytes;
+	f->write = fn;
+	f->data = data;
+	return call_start(f);
+}
+
+static void leave_line(struct files_call *f)
+{
+	struct tenant *t = f->s->tenant;
+	struct files_call *before = NULL, *at = t->files_first;
+
+	for (; at != f; at = at->next)
+		before = at;
+	if (before)
+		before->next = f->next;
+	else
+		t->files_first = f->next;
+	if (t->files_last == f)
+		t->files_last = before;
+	f->c->n_waiting--;
+}
+
+void files_detach(struct files_call *f)
+{
+	f->detached = true;
+	if (f->waiting) {
+		leave_line(f);
+		call_free(f);
+	} else if (f->use == FILES_WRITE && f->job) {
+		/* The bytes are the caller's again, so the job must end here. */
+		runtime_file_detach(f->job);
+		give_place(f);
+		call_free(f);
+	}
+}

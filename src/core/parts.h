@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * parts: what the files of core/ share and nobody else sees: the core itself, tenants, the table of
+ * sessions, the queue of answers.
+ *
+ * Invariants
+ *  1. A session is in the list and the hash while CREATING, READY or ENDING; session_find sees
+ * READY.
+ *  2. It is freed when its last reference goes: the list holds one, each call in flight one.
+ *  3. tenant->sessions_open counts the sessions that hold a slot: from the accepted create to the
+ * end of the delete.
+ *  4. A volume is only ever made under an id that the store's journal or a session row holds, so
+ *     after a crash no volume is unexplained.
+ */
+#pragma once
+
+#include <uv.h>
+
+#include "core/core.h"
+
+#define JOURNAL_BATCH 32u
+
+struct static_key {
+	struct tenant *tenant;
+	char *text; /* owned */
+	size_t len;
+	struct static_key *next;
+};
+
+struct limits_entry {
+	char *tenant; /* owned */
+	struct tenant_limits limits;
+	struct limits_entry *next;
+};
+
+/* An answer that must not come before its call has returned. */
+struct later {
+	void (*fn)(struct later *l);
+	struct later *next;
+};
+
+struct found_volume {
+	char id[SESSION_ID_LEN + 1];
+	uint32_t tenant;
+	struct found_volume *next;
+};
+
+/* later: answers that must not come before their call returned. sweep: every min(60 s, TTL). flush:
+ * access times, once a minute. usage: a second after something was counted. tick: every second
+ * while something with a deadline waits. */
+enum core_timer { TIMER_LATER, TIMER_SWEEP, TIMER_FLUSH, TIMER_USAGE, TIMER_TICK, CORE_TIMERS };
+
+struct core {
+	uv_loop_t *loop; /* borrowed */
+	struct core_config config;
+	struct store *store;	 /* borrowed, outlives the core */
+	struct runtime *runtime; /* borrowed, outlives the core */
+	bool stopping;
+	bool started;
+
+	struct tenant *tenants;	     /* owned */
+	struct static_key *keys;     /* owned */
+	struct limits_entry *limits; /* owned */
+	struct tenant_limits limits_all;
+
+	struct session *newest, *oldest;
+	struct session **hash; /* owned; hash_size is a power of two */
+	size_t hash_size, n_sessions;
+	uint32_t n_ready;
+
+	/* Ids whose place in the journal is committed, for creates to come. */
+	char ids[JOURNAL_BATCH * 4][SESSION_ID_LEN + 1];
+	size_t n_ids;
+	bool ids_asked;
+	struct create *creates_first, *creates_last; /* wait for an id */
+	struct create *creates_open;
+
+	struct found_volume *found;   /* owned; between core_open and core_start */
+	struct found_volume *journal; /* the same */
+	unsigned lost;
+
+	struct exec *execs; /* in flight */
+	unsigned n_waiting; /* file calls */
+
+	struct later *later_first, *later_last;
+	uv_timer_t timers[CORE_TIMERS];
+	unsigned in_flight; /* calls of ours into runtime and store, and answers to come */
+	unsigned open_timers;
+	void (*closed)(void *data); /* not NULL: closing */
+	void *closed_data;
+};
+
+/* Each hold keeps a closing core alive until its release. */
+void core_hold(struct core *c);
+void core_release(struct core *c);
+void core_later(struct core *c, struct later *l);
+/* Something with a deadline is waiting: the tick runs while there is. */
+void core_wait(struct core *c);
+
+/* ---- tenant.c, key.c ---- */
+int tenant_make(struct core *c, struct str name, struct tenant **ret, struct err *err);
+struct tenant *tenant_find(struct core *c, struct str name);
+void tenants_free(struct core *c);
+void keys_free(struct core *c);
+
+/* ---- session.c ---- */
+struct session *session_find_any(struct core *c, struct str id);
+/* The canonical name of the image behind a template. */
+const char *session_image(const struct core *c, const char *template_name);
+void session_insert(struct core *c, struct session *s);
+/* Gives it its id; after session_insert. */
+void session_name(struct core *c, struct session *s, const char *id);
+void session_remove(struct core *c, struct session *s);
+void session_ref(struct session *s);
+void session_unref(struct session *s);
+uint64_t session_hard_limit(const struct core *c, uint64_t quota);
+void ids_pump(struct core *c);
+void creates_expire(struct core *c, int64_t now_us);
+/* Deletes what has been idle for its TTL at this time of the monotonic clock. */
+void core_sweep(struct core *c, int64_t now_us);
+/* Writes the access times that changed. */
+void core_flush(struct core *c);
+
+/* ---- start.c ---- */
+int sessions_load(struct core *c, struct err *err);
+
+/* ---- exec.c ---- */
+void execs_kill(struct core *c);
+
+/* ---- files.c ---- */
+/* Ends waits that are too old at this time of the monotonic clock. */
+void files_expire(struct core *c, int64_t now_us);
+
+/* ---- usage.c ---- */
+int usage_load(struct core *c, struct err *err);
+void usage_add(struct core *c, struct tenant *t, uint64_t sessions, uint64_t commands, int64_t ms);
+void usage_flush(struct core *c);

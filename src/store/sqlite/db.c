@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store/sqlite/db.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include "base/fd.h"
+#include "base/mem.h"
+
+/* Small: what is stored is small, and it is read once. WAL with FULL: a commit that was reported is
+ * on the disk. The checkpoint is every 256 pages, so that the commit that pays for it pays little. */
+static const char settings[] = "PRAGMA journal_mode=WAL;"
+			       "PRAGMA synchronous=FULL;"
+			       "PRAGMA foreign_keys=ON;"
+			       "PRAGMA trusted_schema=OFF;"
+			       "PRAGMA cell_size_check=ON;"
+			       "PRAGMA temp_store=MEMORY;"
+			       "PRAGMA mmap_size=0;"
+			       "PRAGMA cache_size=-256;"
+			       "PRAGMA wal_autocheckpoint=256;"
+			       "PRAGMA journal_size_limit=4194304;";
+
+static const char schema[] =
+	"BEGIN IMMEDIATE;"
+	"CREATE TABLE schema(version INTEGER NOT NULL) STRICT;"
+	"CREATE TABLE tenant(number INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE)"
+	" STRICT;"
+	"CREATE TABLE session(id TEXT PRIMARY KEY, tenant TEXT NOT NULL, template TEXT NOT NULL,"
+	" egress TEXT NOT NULL, persistent INTEGER NOT NULL, quota_bytes INTEGER NOT NULL,"
+	" created_us INTEGER NOT NULL, accessed_us INTEGER NOT NULL) STRICT, WITHOUT ROWID;"
+	"CREATE TABLE volume_journal(id TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;"
+	"CREATE TABLE usage(tenant TEXT NOT NULL, period TEXT NOT NULL, sessions INTEGER NOT NULL,"
+	" commands INTEGER NOT NULL, command_ms INTEGER NOT NULL, PRIMARY KEY(tenant, period))"
+	" STRICT, WITHOUT ROWID;"
+	"INSERT INTO schema(version) VALUES(1);"
+	"COMMIT;";
+
+static const char *const texts[DB_STATEMENTS] = {
+	[DB_BEGIN] = "BEGIN IMMEDIATE",
+	[DB_COMMIT] = "COMMIT",
+	[DB_ROLLBACK] = "ROLLBACK",
+	[DB_PUT_SESSION] = "INSERT INTO session(id, tenant, template, egress, persistent,"
+			   " quota_bytes, created_us, accessed_us) VALUES(?,?,?,?,?,?,?,?)",
+	[DB_DROP_SESSION] = "DELETE FROM session WHERE id=?",
+	[DB_TOUCH_SESSION] = "UPDATE session SET accessed_us=?2 WHERE id=?1",
+	[DB_ADD_JOURNAL] = "INSERT OR IGNORE INTO volume_journal(id) VALUES(?)",
+	[DB_CLEAR_JOURNAL] = "DELETE FROM volume_journal WHERE id=?",
+	[DB_ADD_USAGE] = "INSERT INTO usage(tenant, period, sessions, commands, command_ms)"
+			 " VALUES(?,?,?,?,?) ON CONFLICT DO UPDATE SET"
+			 " sessions=sessions+excluded.sessions,"
+			 " commands=commands+excluded.commands,"
+			 " command_ms=command_ms+excluded.command_ms",
+	[DB_LOAD_SESSIONS] = "SELECT id, tenant, template, egress, persistent, quota_bytes,"
+			     " created_us, accessed_us FROM session ORDER BY created_us, id",
+	[DB_LOAD_JOURNAL] = "SELECT id FROM volume_journal",
+	[DB_LOAD_USAGE] = "SELECT tenant, sessions, commands, command_ms FROM usage"
+			  " WHERE period=?",
+	[DB_FIND_TENANT] = "SELECT number FROM tenant WHERE name=?",
+	[DB_ADD_TENANT] = "INSERT INTO tenant(name) VALUES(?)",
+};
+
+/* ---- Running ---- */
+
+static int explain(struct db *db, int code, struct err *err)
+{
+	int posix = EIO;
+
+	if ((code & 0xff) == SQLITE_FULL)
+		posix = ENOSPC;
+	else if ((code & 0xff) == SQLITE_CORRUPT || (code & 0xff) == SQLITE_NOTADB)
+		posix = EUCLEAN;
+	return err_set(err, posix, "%s",
+		       db->sqlite ? sqlite3_errmsg(db->sqlite) : sqlite3_errstr(code));
+}
+
+sqlite3_stmt *db_bind(struct db *db, enum db_statement which, const char *types, ...)
+{
+	sqlite3_stmt *stmt = db->statements[which];
+	va_list ap;
+	int r = SQLITE_OK;
+
+	va_start(ap, types);
+	for (int i = 0; types[i] && r == SQLITE_OK; i++) {
+		if (types[i] == 't')
+			r = sqlite3_bind_text(stmt, i + 1, va_arg(ap, const char *), -1,
+					      SQLITE_STATIC);
+		else
+			r = sqlite3_bind_int64(stmt, i + 1, va_arg(ap, int64_t));
+	}
+	va_end(ap);
+	assert(r == SQLITE_OK);
+	return stmt;
+}
+
+int db_step(struct db *db, sqlite3_stmt *stmt, struct err *err)
+{
+	int r = sqlite3_step(stmt);
+
+	if (r == SQLITE_ROW)
+		return 1;
+	int failed = r == SQLITE_DONE ? 0 : explain(db, r, err);
+	sqlite3_reset(stmt);
+	sqlite3_clear_bindings(stmt);
+	return failed;
+}
+
+int db_run(struct db *db, enum db_statement which, struct err *err)
+{
+	return db_step(db, db->statements[which], err);
+}
+
+/* ---- Opening ---- */
+
+/* The descriptor stays open as long as sqlite uses the file: closing any descriptor of a file drops
+ * the process's fcntl locks on it, which are sqlite's. flock is another lock, and ours. */
+static int lock_file(const char *path, int *ret_fd, struct err *err)
+{
+	_cleanup_fd_ int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return err_errno(err, "opening the state database %s", path);
+	if (!S_ISREG(st.st_mode))
+		return err_set(err, EINVAL, "the state database %s is not a regular file", path);
+	if (st.st_uid != geteuid())
+		return err_set(err, EPERM, "the state database %s belongs to another user", path);
+	if ((st.st_mode & 07777) != 0600 && fchmod(fd, 0600) < 0)
+		return err_errno(err, "making the state database %s private", path);
+	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+		return errno == EWOULDBLOCK
+			       ? err_set(err, EBUSY, "another server uses the state database %s",
+					 path)
+			       : err_errno(err, "locking the state database %s", path);
+	*ret_fd = take_fd(&fd);
+	return 0;
+}
+
+static int exec_text(struct db *db, const char *text, struct err *err)
+{
+	int r = sqlite3_exec(db->sqlite, text, NULL, NULL, NULL);
+
+	return r == SQLITE_OK ? 0 : explain(db, r, err);
+}
+
+/* The first column of the first row as text ("" when there is none). */
+static int query(struct db *db, const char *text, char *ret, size_t len, struct err *err)
+{
+	sqlite3_stmt *stmt = NULL;
+	int r = sqlite3_prepare_v2(db->sqlite, text, -1, &stmt, NULL);
+
+	if (r == SQLITE_OK)
+		r = sqlite3_step(stmt);
+	if (r == SQLITE_ROW)
+		snprintf(ret, len, "%s", (const char *)sqlite3_column_text(stmt, 0));
+	else if (r == SQLITE_DONE)
+		ret[0] = '\0';
+	int failed = r == SQLITE_ROW || r == SQLITE_DONE ? 0 : explain(db, r, err);
+	sqlite3_finalize(stmt);
+	return failed;
+}
+
+static int check_schema(struct db *db, struct err *err)
+{
+	char count[32], version[32];
+	int r = query(db, "SELECT count(*) FROM sqlite_schema", count, sizeof(count), err);
+
+	if (r < 0)
+		return r;
+	if (strcmp(count, "0") == 0)
+		return exec_text(db, schema, err);
+	r = query(db, "SELECT version FROM schema", version, sizeof(version), err);
+	if (r < 0)
+		return err_set(err, EUCLEAN, "it is not a state database of this program");
+	if (strcmp(version, "1") != 0)
+		return err_set(err, EPROTO,
+			       "its schema is version %s and this program knows version %d; use "
+			       "the program that wrote it",
+			       version, DB_SCHEMA);
+	return 0;
+}
+
+static int check_file(struct db *db, struct err *err)
+{
+	char result[200];
+	int r = query(db, "PRAGMA quick_check(1)", result, sizeof(result), err);
+
+	if (r < 0)
+		return r;
+	for (char *at = result; *at; at++) {
+		if (*at == '\n')
+			*at = ' ';
+	}
+	if (strcmp(result, "ok") != 0)
+		return err_set(err, EUCLEAN, "%s", result);
+	return 0;
+}
+
+static int prepare(struct db *db, struct err *err)
+{
+	for (size_t i = 0; i < DB_STATEMENTS; i++) {
+		int r = sqlite3_prepare_v3(db->sqlite, texts[i], -1, SQLITE_PREPARE_PERSISTENT,
+					   &db->statements[i], NULL);
+		if (r != SQLITE_OK)
+			return explain(db, r, err);
+	}
+	return 0;
+}
+
+static int set_up(struct db *db, const char *path, struct err *err)
+{
+	int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW |
+		    SQLITE_OPEN_PRIVATECACHE;
+	int r = sqlite3_open_v2(path, &db->sqlite, flags, NULL);
+
+	if (r != SQLITE_OK)
+		return explain(db, r, err);
+	sqlite3_extended_result_codes(db->sqlite, 1);
+	sqlite3_db_config(db->sqlite, SQLITE_DBCONFIG_LOOKASIDE, NULL, 0, 0);
+	sqlite3_db_config(db->sqlite, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+	sqlite3_busy_timeout(db->sqlite, 1000);
+	r = exec_text(db, settings, err);
+	if (r >= 0)
+		r = check_file(db, err);
+	if (r >= 0)
+		r = check_schema(db, err);
+	if (r >= 0)
+		r = prepare(db, err);
+	return r;
+}
+
+int db_open(struct db *db, const char *path, struct err *err)
+{
+	struct db made = DB_CLOSED;
+	int r = lock_file(path, &made.lock_fd, err);
+
+	if (r < 0)
+		return r;
+	r = set_up(&made, path, err);
+	if (r == -EUCLEAN)
+		err_wrap(err,
+			 "the state database %s is damaged; put a backup in its place, or move it "
+			 "away to begin without sessions",
+			 path);
+	else if (r < 0)
+		err_wrap(err, "the state database %s", path);
+	if (r < 0) {
+		db_close(&made);
+		return r;
+	}
+	*db = made;
+	return 0;
+}
+
+void db_close(struct db *db)
+{
+	for (size_t i = 0; i < DB_STATEMENTS; i++)
+		sqlite3_finalize(db->statements[i]);
+	sqlite3_close(db->sqlite);
+	fd_close(&db->lock_fd);
+	*db = DB_CLOSED;
+}

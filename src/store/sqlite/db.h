@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * db: the database file: opening, schema, prepared statements. One connection, which its user
+ * locks: the loop thread reads at start, the writer thread does the rest.
+ */
+#pragma once
+
+#include <sqlite3.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+#define DB_SCHEMA 1
+
+enum db_statement {
+	DB_BEGIN,
+	DB_COMMIT,
+	DB_ROLLBACK,
+	DB_PUT_SESSION,
+	DB_DROP_SESSION,
+	DB_TOUCH_SESSION,
+	DB_ADD_JOURNAL,
+	DB_CLEAR_JOURNAL,
+	DB_ADD_USAGE,
+	DB_LOAD_SESSIONS,
+	DB_LOAD_JOURNAL,
+	DB_LOAD_USAGE,
+	DB_FIND_TENANT,
+	DB_ADD_TENANT,
+	DB_STATEMENTS,
+};
+
+struct db {
+	int lock_fd;	 /* owned: holds the lock against a second server; closed after sqlite */
+	sqlite3 *sqlite; /* owned */
+	sqlite3_stmt *statements[DB_STATEMENTS]; /* owned */
+};
+
+#define DB_CLOSED ((struct db){ .lock_fd = -1 })
+
+int db_open(struct db *db, const char *path, struct err *err);
+void db_close(struct db *db);
+
+/* Binds by a letter each: t const char *, i int64_t. */
+sqlite3_stmt *db_bind(struct db *db, enum db_statement which, const char *types, ...);
+/* Steps a bound statement: 1 a row is there, 0 the end; then (and after failure) it is reset. */
+int db_step(struct db *db, sqlite3_stmt *stmt, struct err *err);
+/* Binds nothing, steps to the end. */
+int db_run(struct db *db, enum db_statement which, struct err *err);

@@ -1,0 +1,464 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store/store.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+#include "base/fd.h"
+#include "base/mem.h"
+#include "store/sqlite/db.h"
+
+struct fixture {
+	uv_loop_t loop;
+	char dir[64];
+	char path[96];
+	struct store *store;
+};
+
+static void must_open(struct fixture *f)
+{
+	struct err err = { 0 };
+
+	if (store_open(&f->loop, f->path, &f->store, &err) < 0)
+		fail_msg("%s", err.text);
+}
+
+static void on_closed(void *data)
+{
+	*(bool *)data = true;
+}
+
+static void must_close(struct fixture *f)
+{
+	bool closed = false;
+
+	store_close(f->store, on_closed, &closed);
+	uv_run(&f->loop, UV_RUN_DEFAULT);
+	assert_true(closed);
+	f->store = NULL;
+}
+
+static int setup(void **state)
+{
+	struct fixture *f = mem_new(1, sizeof(*f));
+
+	uv_loop_init(&f->loop);
+	snprintf(f->dir, sizeof(f->dir), "/tmp/airlock-test-store-XXXXXX");
+	assert_non_null(mkdtemp(f->dir));
+	snprintf(f->path, sizeof(f->path), "%s/airlock.db", f->dir);
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	static const char *const ends[] = { "", "-wal", "-shm", "-journal" };
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
+		_cleanup_free_ char *path = mem_printf("%s%s", f->path, ends[i]);
+		unlink(path);
+	}
+	rmdir(f->dir);
+	assert_int_equal(uv_loop_close(&f->loop), 0);
+	free(f);
+	return 0;
+}
+
+static struct store_session row_of(const char *id, int64_t created_us)
+{
+	return (struct store_session){ .id = id,
+				       .tenant = "a",
+				       .template_name = "sandbox-base:latest",
+				       .egress = "pypi.org *.example.com",
+				       .persistent = 1,
+				       .quota_bytes = 5,
+				       .created_us = created_us,
+				       .accessed_us = created_us + 1 };
+}
+
+static void count(void *data, const struct err *err)
+{
+	assert_null(err);
+	++*(unsigned *)data;
+}
+
+static void run_until(struct fixture *f, const unsigned *n, unsigned want)
+{
+	while (*n < want)
+		uv_run(&f->loop, UV_RUN_ONCE);
+}
+
+struct seen {
+	unsigned n;
+	char ids[8][32];
+	char first[32];
+	struct store_session last;
+};
+
+static void see_session(void *data, const struct store_session *row)
+{
+	struct seen *seen = data;
+
+	if (!seen->n)
+		snprintf(seen->first, sizeof(seen->first), "%s", row->id);
+	snprintf(seen->ids[seen->n++ % 8], 32, "%s", row->id);
+	assert_string_equal(row->tenant, "a");
+	assert_string_equal(row->template_name, "sandbox-base:latest");
+	assert_string_equal(row->egress, "pypi.org *.example.com");
+	assert_int_equal(row->persistent, 1);
+	assert_int_equal(row->quota_bytes, 5);
+	seen->last = *row;
+}
+
+static void see_id(void *data, const char *id)
+{
+	struct seen *seen = data;
+
+	snprintf(seen->ids[seen->n++ % 8], 32, "%s", id);
+}
+
+static struct seen sessions_of(struct fixture *f)
+{
+	struct seen seen = { 0 };
+	struct err err;
+
+	assert_int_equal(store_load_sessions(f->store, see_session, &seen, &err), 0);
+	return seen;
+}
+
+static struct seen journal_of(struct fixture *f)
+{
+	struct seen seen = { 0 };
+	struct err err;
+
+	assert_int_equal(store_load_journal(f->store, see_id, &seen, &err), 0);
+	return seen;
+}
+
+static void sessions_come_back_oldest_first(void **state)
+{
+	struct fixture *f = *state;
+	struct store_session second = row_of("sbx_000000000002", 20), first;
+	unsigned n = 0;
+
+	first = row_of("sbx_000000000001", 10);
+	must_open(f);
+	store_put_session(f->store, &second, count, &n);
+	store_put_session(f->store, &first, count, &n);
+	run_until(f, &n, 2);
+	store_touch_session(f->store, first.id, 99);
+	store_touch_session(f->store, second.id, 98);
+	must_close(f);
+	must_open(f);
+	struct seen seen = sessions_of(f);
+	assert_int_equal(seen.n, 2);
+	assert_string_equal(seen.ids[0], first.id);
+	assert_string_equal(seen.ids[1], second.id);
+	assert_int_equal(seen.last.created_us, 20);
+	assert_int_equal(seen.last.accessed_us, 98);
+	must_close(f);
+}
+
+static void callbacks_come_in_order_and_never_before_the_call_returned(void **state)
+{
+	struct fixture *f = *state;
+	unsigned n = 0;
+
+	must_open(f);
+	for (unsigned i = 0; i < 100; i++) {
+		char id[32];
+		snprintf(id, sizeof(id), "sbx_%012u", i);
+		struct store_session row = row_of(id, i);
+		store_put_session(f->store, &row, count, &n);
+	}
+	assert_int_equal(n, 0);
+	run_until(f, &n, 100);
+	assert_int_equal(sessions_of(f).n, 100);
+	must_close(f);
+}
+
+static void put_takes_from_the_journal_and_drop_gives_back(void **state)
+{
+	struct fixture *f = *state;
+	static const char ids[] = "sbx_00000000000a\0sbx_00000000000b";
+	struct store_session row = row_of("sbx_00000000000a", 1);
+	unsigned n = 0;
+
+	must_open(f);
+	store_add_journal(f->store, ids, 2, count, &n);
+	store_put_session(f->store, &row, count, &n);
+	run_until(f, &n, 2);
+	struct seen seen = journal_of(f);
+	assert_int_equal(seen.n, 1);
+	assert_string_equal(seen.ids[0], "sbx_00000000000b");
+	store_drop_session(f->store, row.id, count, &n);
+	run_until(f, &n, 3);
+	assert_int_equal(journal_of(f).n, 2);
+	assert_int_equal(sessions_of(f).n, 0);
+	store_clear_journal(f->store, ids, 2);
+	must_close(f);
+	must_open(f);
+	assert_int_equal(journal_of(f).n, 0);
+	must_close(f);
+}
+
+static void expect_failure(void *data, const struct err *err)
+{
+	assert_non_null(err);
+	++*(unsigned *)data;
+}
+
+static void one_bad_write_in_a_batch_fails_alone(void **state)
+{
+	struct fixture *f = *state;
+	struct store_session row = row_of("sbx_00000000000a", 1), other = row_of("sbx_b", 2);
+	unsigned good = 0, bad = 0;
+
+	must_open(f);
+	store_put_session(f->store, &row, count, &good);
+	store_put_session(f->store, &row, expect_failure, &bad); /* the id is taken */
+	store_put_session(f->store, &other, count, &good);
+	run_until(f, &good, 2);
+	run_until(f, &bad, 1);
+	assert_int_equal(sessions_of(f).n, 2);
+	assert_int_equal(store_errors(f->store), 1);
+	must_close(f);
+}
+
+static void see_usage(void *data, const struct store_usage *row)
+{
+	uint64_t *sums = data;
+
+	assert_string_equal(row->tenant, "a");
+	sums[0] += row->sessions;
+	sums[1] += row->commands;
+	sums[2] += row->command_ms;
+}
+
+static void usage_adds_up_over_restarts_and_months_stay_apart(void **state)
+{
+	struct fixture *f = *state;
+	const struct store_usage one = { "a", "2026-07", 1, 2, 1500 },
+				 other = { "a", "2026-08", 9, 9, 9 };
+	uint64_t sums[3] = { 0 };
+	struct err err;
+
+	for (unsigned round = 0; round < 2; round++) {
+		must_open(f);
+		for (unsigned i = 0; i < 25; i++)
+			store_add_usage(f->store, &one);
+		store_add_usage(f->store, &other);
+		must_close(f);
+	}
+	must_open(f);
+	assert_int_equal(store_load_usage(f->store, "2026-07", see_usage, sums, &err), 0);
+	assert_int_equal(sums[0], 50);
+	assert_int_equal(sums[1], 100);
+	assert_int_equal(sums[2], 75000);
+	must_close(f);
+}
+
+static void tenant_numbers_never_change(void **state)
+{
+	struct fixture *f = *state;
+	uint32_t a, b, again;
+	struct err err;
+
+	must_open(f);
+	assert_int_equal(store_tenant_number(f->store, "a", &a, &err), 0);
+	assert_int_equal(store_tenant_number(f->store, "b", &b, &err), 0);
+	assert_int_not_equal(a, b);
+	assert_int_not_equal(a, 0);
+	must_close(f);
+	must_open(f);
+	assert_int_equal(store_tenant_number(f->store, "b", &again, &err), 0);
+	assert_int_equal(b, again);
+	must_close(f);
+}
+
+static void the_file_is_private(void **state)
+{
+	struct fixture *f = *state;
+	_cleanup_fd_ int fd = open(f->path, O_CREAT | O_WRONLY | O_CLOEXEC, 0644);
+	struct store_session row = row_of("sbx_00000000000a", 1);
+	unsigned n = 0;
+	struct stat st;
+
+	fd_close(&fd);
+	must_open(f);
+	store_put_session(f->store, &row, count, &n);
+	run_until(f, &n, 1);
+	assert_int_equal(stat(f->path, &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0600);
+	_cleanup_free_ char *wal = mem_printf("%s-wal", f->path);
+	assert_int_equal(stat(wal, &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0600);
+	must_close(f);
+}
+
+static void refused(struct fixture *f, int code, const char *words)
+{
+	struct store *store = NULL;
+	struct err err;
+
+	assert_int_equal(store_open(&f->loop, f->path, &store, &err), -code);
+	assert_null(store);
+	if (!strstr(err.text, words) || !strstr(err.text, f->path))
+		fail_msg("%s", err.text);
+	assert_null(strchr(err.text, '\n'));
+}
+
+static void a_second_server_is_refused(void **state)
+{
+	struct fixture *f = *state;
+
+	must_open(f);
+	refused(f, EBUSY, "another server");
+	must_close(f);
+}
+
+static void write_at(const char *path, off_t at, const char *text)
+{
+	_cleanup_fd_ int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+
+	assert_int_equal(pwrite(fd, text, strlen(text), at), strlen(text));
+}
+
+static void a_file_that_is_no_database_is_refused_and_kept(void **state)
+{
+	struct fixture *f = *state;
+	char text[64] = "";
+
+	write_at(f->path, 0, "this is somebody's letter and no database at all");
+	refused(f, EUCLEAN, "damaged");
+	_cleanup_fd_ int fd = open(f->path, O_RDONLY | O_CLOEXEC);
+	assert_int_equal(read(fd, text, sizeof(text) - 1), 48);
+	assert_string_equal(text, "this is somebody's letter and no database at all");
+}
+
+static void a_damaged_page_is_refused(void **state)
+{
+	struct fixture *f = *state;
+	unsigned n = 0;
+
+	must_open(f);
+	for (unsigned i = 0; i < 300; i++) {
+		char id[32];
+		snprintf(id, sizeof(id), "sbx_%012u", i);
+		struct store_session row = row_of(id, i);
+		store_put_session(f->store, &row, count, &n);
+	}
+	run_until(f, &n, 300);
+	must_close(f);
+	for (off_t page = 1; page < 8; page++)
+		write_at(f->path, page * 4096 + 1, "\xff\xfe\xfd\xfc\xfb\xfa\xf9\xf8\xf7");
+	refused(f, EUCLEAN, "damaged");
+}
+
+static void change(struct fixture *f, const char *sql)
+{
+	sqlite3 *db = NULL;
+
+	assert_int_equal(sqlite3_open(f->path, &db), SQLITE_OK);
+	assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+	assert_int_equal(sqlite3_close(db), SQLITE_OK);
+}
+
+static void a_newer_schema_is_refused(void **state)
+{
+	struct fixture *f = *state;
+
+	must_open(f);
+	must_close(f);
+	change(f, "UPDATE schema SET version=2");
+	refused(f, EPROTO, "version 2");
+}
+
+static void another_programs_database_is_refused(void **state)
+{
+	struct fixture *f = *state;
+
+	change(f, "CREATE TABLE letters(text)");
+	refused(f, EUCLEAN, "not a state database");
+}
+
+static void a_link_in_the_place_of_the_file_is_refused(void **state)
+{
+	struct fixture *f = *state;
+	_cleanup_free_ char *target = mem_printf("%s/other", f->dir);
+
+	assert_int_equal(symlink(target, f->path), 0);
+	refused(f, ELOOP, "opening");
+	assert_int_equal(access(target, F_OK), -1);
+}
+
+/* The child says by a byte that the commit was reported to it, then is killed in the middle of
+ * more. */
+static void what_was_reported_survives_a_kill(void **state)
+{
+	struct fixture *f = *state;
+	struct store_session row = row_of("sbx_00000000000a", 1);
+	unsigned n = 0;
+	int said[2];
+	char byte;
+
+	assert_int_equal(pipe2(said, O_CLOEXEC), 0);
+	pid_t child = fork();
+	if (child == 0) {
+		uv_loop_init(&f->loop);
+		must_open(f);
+		store_put_session(f->store, &row, count, &n);
+		run_until(f, &n, 1);
+		if (write(said[1], "R", 1) != 1)
+			_exit(1);
+		for (unsigned i = 0;; i++) {
+			char id[32];
+			snprintf(id, sizeof(id), "sbx_x%011u", i);
+			struct store_session more = row_of(id, 2);
+			store_put_session(f->store, &more, count, &n);
+			run_until(f, &n, i + 2);
+		}
+	}
+	close(said[1]);
+	assert_int_equal(read(said[0], &byte, 1), 1);
+	close(said[0]);
+	assert_int_equal(kill(child, SIGKILL), 0);
+	assert_int_equal(waitpid(child, NULL, 0), child);
+	must_open(f);
+	struct seen seen = sessions_of(f);
+	assert_true(seen.n >= 1);
+	assert_string_equal(seen.first, row.id);
+	must_close(f);
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		T(sessions_come_back_oldest_first),
+		T(callbacks_come_in_order_and_never_before_the_call_returned),
+		T(put_takes_from_the_journal_and_drop_gives_back),
+		T(one_bad_write_in_a_batch_fails_alone),
+		T(usage_adds_up_over_restarts_and_months_stay_apart),
+		T(tenant_numbers_never_change),
+		T(the_file_is_private),
+		T(a_second_server_is_refused),
+		T(a_file_that_is_no_database_is_refused_and_kept),
+		T(a_damaged_page_is_refused),
+		T(a_newer_schema_is_refused),
+		T(another_programs_database_is_refused),
+		T(a_link_in_the_place_of_the_file_is_refused),
+		T(what_was_reported_survives_a_kill),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
