@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * api: the REST interface, from a framed request to a framed answer. Used by airlockd, loop thread.
+ *
+ * One table of routes (routes.c) says what exists; from it come routing, the 405s and the
+ * description at /openapi.json. Every request walks the same ladder of checks (guard.c) and then
+ * its handler. A handler answers exactly once, at once or when the core calls back.
+ *
+ * The http server and the core outlive the api: close the server first, then the api, then the
+ * core.
+ */
+#pragma once
+
+#include <stdint.h>
+#include <uv.h>
+
+#include "base/err.h"
+
+struct api;
+struct core;
+struct store;
+struct http_exchange;
+
+struct api_config {
+	uv_loop_t *loop;	    /* borrowed */
+	uint64_t write_max;	    /* SANDBOX_WRITE_MAX_MB in bytes: body of /write */
+	const char *preview_domain; /* NULL: none; copied */
+	const struct store *store;  /* for its error count; NULL: none */
+};
+
+int api_open(const struct api_config *config, struct core *core, struct api **ret, struct err *err);
+/* The handler of the http server (http_handler_fn); api is the struct api. */
+void api_handle(void *api, struct http_exchange *x);
+/* Requests that still wait for the core are given up: nobody is answered after this call. closed
+ * comes on the loop, never before the call has returned. */
+void api_close(struct api *a, void (*closed)(void *data), void *data);

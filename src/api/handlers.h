@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * handlers: what the rows of the route table do once the ladder let a request pass. Each answers
+ * exactly once (api/request.h). Their fields are rows of the tables beside them, in this order.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+struct request;
+
+/* sessions.c */
+enum {
+	CREATE_TEMPLATE,
+	CREATE_EGRESS,
+	CREATE_METADATA,
+	CREATE_SNAPSHOT,
+	CREATE_PERSISTENT,
+	CREATE_SECRETS,
+	CREATE_FIELDS
+};
+const char *create_feature_off(const struct request *r);
+void handle_session_create(struct request *r);
+void handle_session_list(struct request *r);
+void handle_session_show(struct request *r);
+void handle_session_delete(struct request *r);
+
+/* run.c */
+enum { EXEC_COMMAND, EXEC_TIMEOUT, EXEC_CWD, EXEC_ENV, EXEC_STDIN, EXEC_FIELDS };
+bool exec_limit(struct request *r);
+void handle_exec(struct request *r);
+
+/* texts.c */
+enum { WRITE_PATH, WRITE_CONTENT, WRITE_FIELDS };
+enum { READ_PATH, READ_FIELDS };
+void handle_write(struct request *r);
+void handle_read(struct request *r);
+
+/* account.c */
+void handle_usage(struct request *r);
+void handle_egress_policy(struct request *r);
+void handle_egress_log(struct request *r);
+
+/* health.c */
+void handle_health(struct request *r);
+void handle_description(struct request *r);

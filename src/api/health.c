@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "api/handlers.h"
+
+#include "api/json-out.h"
+#include "api/request.h"
+#include "store/store.h"
+
+/* Things that want an operator's eye; absent while all is well. */
+static void put_concerns(struct json_out *o, struct api *a, const struct runtime_info *info)
+{
+	uint64_t errors = a->config.store ? store_errors(a->config.store) : 0;
+
+	if (info->lost_volumes)
+		json_out_int(o, "lost_volumes", info->lost_volumes);
+	if (errors)
+		json_out_int(o, "store_errors", (int64_t)errors);
+}
+
+void handle_health(struct request *r)
+{
+	struct api *a = r->api;
+	struct runtime_info info;
+	bool stopping = core_is_stopping(a->core);
+	struct json_out o = request_json(r);
+
+	runtime_info_get(core_runtime(a->core), &info);
+	bool healthy = info.ready && !stopping;
+	json_out_object(&o, NULL);
+	json_out_text(&o, "status", stopping ? "stopping" : healthy ? "healthy" : "starting");
+	json_out_int(&o, "active_sessions", session_count(a->core));
+	put_concerns(&o, a, &info);
+	json_out_end_object(&o);
+	request_reply(r, healthy ? 200 : 503, buf_str(o.buf));
+}
+
+void handle_description(struct request *r)
+{
+	request_reply(r, 200, buf_str(&r->api->description));
+}
