@@ -10,13 +10,17 @@
  *
  * States of an exchange: HEAD -> (BODY) -> ANSWERED. Before answering the handler may ask for the
  * body with http_body_read; when it answers without having read the whole body the server sends the
- * answer with "Connection: close" and drains (base/limits.h LIMIT_DRAIN...), so that a client that is
- * still sending sees the status and not a reset. "Expect: 100-continue" is answered when
- * http_body_read is called, never before.
+ * answer with "Connection: close" and drains (base/limits.h LIMIT_DRAIN...), so that a client that
+ * is still sending sees the status and not a reset. (A body of known length that has arrived
+ * meanwhile is skipped instead.) Answering while a body is being read ends the reading: no callback
+ * follows. "Expect: 100-continue" is answered when http_body_read is called, never before.
  *
  * Framing errors (400, 408, 414, 431, 505), time-outs, connection limits (503) never reach the
  * handler. Their bodies are {"detail", "code"} as the contract's table says, with the /v1 headers.
- * Pipelined requests are served one after the other. Sizes in bytes, times in milliseconds.
+ * Pipelined requests are served one after the other. A client that closes its sending direction
+ * only still gets its answers. Every answer has Cache-Control: no-store (unless the handler gives
+ * another), X-Content-Type-Options: nosniff and X-Request-Id. An open server ignores SIGPIPE in the
+ * process. Sizes in bytes, times in milliseconds.
  */
 #pragma once
 
@@ -33,7 +37,7 @@ struct http_server;
 struct http_exchange;
 
 struct http_header {
-	struct str name; /* as sent */
+	struct str name;  /* as sent */
 	struct str value; /* without blanks around it */
 };
 
@@ -45,7 +49,7 @@ struct http_head {
 	struct str query;  /* after "?", not decoded; data == NULL when there is no "?" */
 	struct http_header *headers;
 	size_t n_headers;
-	bool has_body;           /* a body is declared, possibly of length 0 (see content_length) */
+	bool has_body; /* a body is declared, possibly of length 0 (see content_length) */
 	bool chunked;
 	uint64_t content_length; /* 0 when chunked */
 	bool keep_alive;
@@ -58,9 +62,9 @@ struct str http_head_find(const struct http_head *head, const char *name, size_t
 typedef void (*http_handler_fn)(void *data, struct http_exchange *x);
 
 struct http_config {
-	int listen_fd;          /* owned after success: a listening stream socket */
+	int listen_fd; /* owned after success: a listening stream socket */
 	unsigned max_connections;
-	size_t write_max;       /* bytes queued towards one client before http_write says false */
+	size_t write_max; /* bytes queued towards one client before http_write says false */
 	const char *trusted_proxies; /* comma list of addresses and ranges; copied */
 	http_handler_fn handler;
 	void *data;
@@ -94,10 +98,10 @@ void *http_exchange_alloc(struct http_exchange *x, size_t size);
 /* ---- Request body ---- */
 
 /* status 0: body is whole and valid during the callback and until the answer; else the server has
- * not answered and the handler must: 413 when max was passed, 503 when the memory for bodies is used
- * up (account: bytes in flight per tenant are summed by that number). When the connection broke or
- * timed out meanwhile the callback is not called at all and the exchange is released: gone(data), if
- * not NULL, is called instead. */
+ * not answered and the handler must: 413 when max was passed, 503 when the memory for bodies is
+ * used up (account: bytes in flight per tenant are summed by that number). When the connection
+ * broke or timed out meanwhile the callback is not called at all and the exchange is released:
+ * gone(data), if not NULL, is called instead. */
 typedef void (*http_body_fn)(void *data, struct http_exchange *x, int status, struct str body);
 
 struct http_body_want {
@@ -114,12 +118,12 @@ void http_body_read(struct http_exchange *x, const struct http_body_want *want);
 
 struct http_reply {
 	int status;
-	const char *content_type; /* NULL: no body headers */
+	const char *content_type;	   /* NULL: no body headers */
 	const struct http_header *headers; /* extra ones; Connection, Date, Content-Length,
 					      Content-Type, X-Request-Id are the server's */
 	size_t n_headers;
-	bool close;               /* end the connection after this answer */
-	bool refused_key;         /* drain at most LIMIT_DRAIN_REFUSED */
+	bool close;	  /* end the connection after this answer */
+	bool refused_key; /* drain at most LIMIT_DRAIN_REFUSED */
 };
 
 /* A complete answer; body is copied. Ends the exchange. */
@@ -129,8 +133,8 @@ void http_reply(struct http_exchange *x, const struct http_reply *reply, struct 
 void http_begin(struct http_exchange *x, const struct http_reply *reply, int64_t length);
 /* Copies. Returns false when more than write_max bytes are queued: go on when drained is called. */
 bool http_write(struct http_exchange *x, struct str bytes);
-/* drained(data) is called (once per false of http_write) when the queue is below half; also when the
- * client hung up. */
+/* drained(data) is called (once per false of http_write) when the queue is below half; also when
+ * the client hung up. */
 void http_on_drained(struct http_exchange *x, void (*drained)(void *data), void *data);
 /* Ends the exchange properly (last chunk). */
 void http_end(struct http_exchange *x);

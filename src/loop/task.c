@@ -31,7 +31,7 @@ static void run_turn(struct task_queue *q)
 
 static void on_idle(uv_idle_t *idle)
 {
-	struct task_queue *q = idle->data;
+	struct task_queue *q = container_of(idle, struct task_queue, idle);
 
 	run_turn(q);
 	if (list_is_empty(&q->tasks))
@@ -42,7 +42,6 @@ void task_queue_init(struct task_queue *q, uv_loop_t *loop)
 {
 	list_init(&q->tasks);
 	uv_idle_init(loop, &q->idle);
-	q->idle.data = q;
 }
 
 void task_queue_close(struct task_queue *q, uv_close_cb closed)

@@ -17,7 +17,7 @@ struct task {
 };
 
 struct task_queue {
-	uv_idle_t idle;
+	uv_idle_t idle;	   /* its data is the owner's */
 	struct list tasks; /* borrowed, in order */
 };
 

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "http/conn.h"
+
+#include <stdlib.h>
+
+#include "base/random.h"
+
+/* Exchanges kept for the next request. */
+#define MAX_SPARES 32u
+
+/* The connection went away. The handler hears of it from the loop, never inside one of its calls. */
+static void on_task(struct task *task)
+{
+	struct http_exchange *x = container_of(task, struct http_exchange, task);
+
+	if (x->owes_gone) {
+		if (x->want.gone)
+			x->want.gone(x->want.data);
+		exchange_free(x);
+	} else if (x->wants_drained) {
+		x->wants_drained = false;
+		if (x->drained)
+			x->drained(x->drained_data);
+	}
+}
+
+struct http_exchange *exchange_new(struct http_server *server)
+{
+	struct list *spare = list_first(&server->spares);
+	struct http_exchange *x;
+
+	if (spare) {
+		x = container_of(spare, struct http_exchange, node);
+		list_remove(&x->node);
+		server->n_spares--;
+	} else {
+		x = mem_new(1, sizeof(*x));
+		list_init(&x->node);
+	}
+	x->server = server;
+	task_init(&x->task, on_task);
+	server->n_exchanges++;
+	return x;
+}
+
+void exchange_begin(struct http_exchange *x, struct http_conn *conn)
+{
+	const struct http_head *head = &x->info.head;
+
+	memcpy(x->id, "req_", 4);
+	random_hex(x->id + 4, 16);
+	x->whole = !head->chunked && !head->content_length;
+	x->is_bare = str_eq(head->method, STR("HEAD"));
+	x->conn = conn;
+	conn->x = x;
+	conn->phase = CONN_EXCHANGE;
+}
+
+void exchange_free(struct http_exchange *x)
+{
+	struct http_server *server = x->server;
+	struct arena arena;
+
+	task_cancel(&x->task);
+	body_release(x);
+	arena_reset(&x->arena);
+	arena = x->arena;
+	*x = (struct http_exchange){ .arena = arena };
+	list_init(&x->node);
+	if (server->n_spares < MAX_SPARES && !server->finished) {
+		list_append(&server->spares, &x->node);
+		server->n_spares++;
+	} else {
+		arena_fini(&x->arena);
+		free(x);
+	}
+	server->n_exchanges--;
+	server_check_closed(server);
+}
+
+void exchange_detach(struct http_exchange *x)
+{
+	bool is_waiting = x->body_state == BODY_READING || x->body_state == BODY_FAILED ||
+			  x->body_state == BODY_READY;
+
+	x->conn = NULL;
+	if (is_waiting) {
+		body_release(x);
+		x->owes_gone = true;
+	}
+	if (is_waiting || x->wants_drained)
+		task_queue_add(&x->server->tasks, &x->task);
+}
+
+void exchange_on_written(struct http_exchange *x, size_t queued)
+{
+	if (!x->wants_drained || queued > x->server->config.write_max / 2)
+		return;
+	x->wants_drained = false;
+	if (x->drained)
+		x->drained(x->drained_data);
+}
+
+const struct http_head *http_exchange_head(const struct http_exchange *x)
+{
+	return &x->info.head;
+}
+
+const char *http_exchange_id(const struct http_exchange *x)
+{
+	return x->id;
+}
+
+const char *http_exchange_peer(const struct http_exchange *x)
+{
+	return x->peer;
+}
+
+bool http_exchange_is_gone(const struct http_exchange *x)
+{
+	return !x->conn;
+}
+
+void *http_exchange_alloc(struct http_exchange *x, size_t size)
+{
+	return arena_alloc(&x->arena, size);
+}

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * source: how many connections each client address holds. Entries exist while their count is above
+ * zero. A connection holds at most one.
+ */
+#pragma once
+
+#include "base/inet.h"
+#include "base/list.h"
+
+#define SOURCE_BUCKETS 256u
+
+struct source {
+	struct list node;
+	struct inet_addr addr;
+	unsigned n;
+};
+
+struct source_table {
+	struct list buckets[SOURCE_BUCKETS];
+};
+
+void source_table_init(struct source_table *t);
+/* The entry of that address with one more connection. */
+struct source *source_take(struct source_table *t, const struct inet_addr *addr);
+/* One less; source may be NULL. */
+void source_release(struct source *source);
