@@ -249,8 +249,9 @@ static bool btrfs_is_clone_of(int tree, int source)
 {
 	struct btrfs_ioctl_get_subvol_info_args clone, image;
 
-	return ioctl(tree, BTRFS_IOC_GET_SUBVOL_INFO, &clone) == 0 &&
-	       ioctl(source, BTRFS_IOC_GET_SUBVOL_INFO, &image) == 0 &&
+	/* Success is 0 or, by an oversight of the kernel's, 1. */
+	return ioctl(tree, BTRFS_IOC_GET_SUBVOL_INFO, &clone) >= 0 &&
+	       ioctl(source, BTRFS_IOC_GET_SUBVOL_INFO, &image) >= 0 &&
 	       memcmp(clone.parent_uuid, image.uuid, sizeof(image.uuid)) == 0;
 }
 

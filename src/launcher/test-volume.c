@@ -1,0 +1,882 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Workspaces and images on real file systems. Needs root, loop devices and btrfs; without them all
+ * but the names is skipped with the reason. Everything lies below one folder made by mkdtemp.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/btrfs.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <sys/xattr.h>
+
+#include <cmocka.h>
+
+#include "base/fd.h"
+#include "base/limits.h"
+#include "launcher/volume-backend.h"
+
+#define IMAGE "base:1"
+#define EVIL "airlock-test-evil"
+#define VOLUME_SIZE (640ull * MIB)
+
+static char top[64] = "/var/tmp/airlock-test-XXXXXX";
+static const char *skipped; /* why there is no root or no btrfs */
+static struct volumes v;
+static struct err err;
+
+/* A call that must succeed: prints the sentence when it does not. */
+#define ok(call) \
+	do { \
+		if ((call) < 0) \
+			fail_msg("%s: %s", #call, err.text); \
+	} while (0)
+
+static void need_host(void)
+{
+	if (skipped) {
+		print_message("[  SKIP    ] %s\n", skipped);
+		skip();
+	}
+}
+
+static void path_of(char path[static 256], const char *name)
+{
+	assert_in_range(snprintf(path, 256, "%s/%s", top, name), 1, 255);
+}
+
+static void open_state(const char *name, int kind)
+{
+	char path[256];
+
+	path_of(path, name);
+	struct volumes_config config = { .state_dir = path,
+					 .kind = kind,
+					 .size_bytes = VOLUME_SIZE };
+	ok(volumes_open(&v, &config, &err));
+}
+
+static void close_state(const char *name)
+{
+	char path[256];
+
+	volumes_close(&v);
+	v = VOLUMES_NONE;
+	path_of(path, name);
+	snprintf(path + strlen(path), 8, "/mnt");
+	umount2(path, MNT_DETACH);
+}
+
+/* Runs act in a child that is uid and gid 1000 and whose working directory is the volume; returns
+ * what act returned, an errno. */
+static int as_tenant(const char *name, int (*act)(void))
+{
+	_cleanup_fd_ int fd = -1;
+	uint32_t tenant;
+	int status;
+
+	ok(volume_open(&v, name, &fd, &tenant, &err));
+	pid_t pid = fork();
+	if (pid == 0) {
+		if (fchdir(fd) < 0 || setresgid(1000, 1000, 1000) < 0 ||
+		    setresuid(1000, 1000, 1000) < 0)
+			_exit(255);
+		_exit(act());
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+static int count_names(void *data, int folder, const char *name)
+{
+	++*(int *)data;
+	return 0;
+}
+
+static int names_in(int folder)
+{
+	int n = 0;
+
+	ok(volume_scan(folder, count_names, &n, &err));
+	return n;
+}
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+static void only_sbx_and_12_hex_is_a_volume_name(void **state)
+{
+	static const struct {
+		const char name[MSG_VOLUME_NAME];
+		bool good;
+	} rows[] = {
+		{ "sbx_0123456789ab", true },
+		{ "sbx_ffffffffffff", true },
+		{ "", false },
+		{ "sbx_0123456789a", false },
+		{ "sbx_0123456789abc", false },
+		{ "sbx_0123456789AB", false },
+		{ "sbx_0123456789a/", false },
+		{ "sbx-0123456789ab", false },
+		{ "../0123456789ab", false },
+		{ "sbx_0123456789ab.", false },
+		{ "sbx_00000000000g", false },
+		{ ".", false },
+	};
+	char unterminated[MSG_VOLUME_NAME];
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		assert_int_equal(volume_name_ok(rows[i].name), rows[i].good);
+	memset(unterminated, '0', sizeof(unterminated));
+	assert_false(volume_name_ok(unterminated));
+}
+
+static void a_bad_image_name_is_refused_everywhere(void **state)
+{
+	static const char *const names[] = { "",	   ".",	   "..",      "a/b",
+					     "-x",	   ".x",   "a b",     "x.creating",
+					     "x.deleting", "a\nb", "\xc3\xa4" };
+	int fd;
+	bool own;
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		assert_int_equal(image_open_for_tenant(&v, names[i], 1, &fd, &own, &err), -EINVAL);
+		assert_int_equal(image_add(&v, names[i], "/dev/null", &err), -EINVAL);
+		assert_int_equal(image_remove(&v, names[i], &err), -EINVAL);
+		assert_false(image_exists(&v, names[i]));
+	}
+}
+
+/* ---- one volume ------------------------------------------------------------------------------ */
+
+static int change_tenant_number(void)
+{
+	uint32_t other = 8;
+
+	return fsetxattr(open(".", O_RDONLY), "trusted.airlock.tenant", &other, sizeof(other), 0) <
+			       0
+		       ? errno
+		       : 0;
+}
+
+static void a_volume_belongs_to_its_tenant(void **state)
+{
+	_cleanup_fd_ int fd = -1;
+	const char *name = "sbx_00000000000a";
+	uint32_t tenant = 0;
+	struct stat st;
+
+	need_host();
+	ok(volume_create(&v, name, 4000000007u, 0, &err));
+	ok(volume_open(&v, name, &fd, &tenant, &err));
+	assert_int_equal(tenant, 4000000007u);
+	assert_int_equal(fstat(fd, &st), 0);
+	assert_int_equal(st.st_uid, 1000);
+	assert_int_equal(st.st_gid, 1000);
+	assert_int_equal(st.st_mode, S_IFDIR | 0755);
+	assert_int_equal(as_tenant(name, change_tenant_number), EPERM);
+	assert_int_equal(volume_create(&v, name, 7, 0, &err), -EEXIST);
+	fd_close(&fd);
+	assert_int_equal(volume_open(&v, "sbx_00000000000b", &fd, &tenant, &err), -ENOENT);
+	assert_int_equal(fd, -1);
+}
+
+static void a_link_in_the_place_of_a_volume_is_not_followed(void **state)
+{
+	uint32_t tenant;
+	int fd = -1;
+
+	need_host();
+	assert_int_equal(symlinkat("sbx_00000000000a", v.volumes_fd, "sbx_00000000000c"), 0);
+	assert_int_equal(volume_open(&v, "sbx_00000000000c", &fd, &tenant, &err), -ENOTDIR);
+	assert_int_equal(unlinkat(v.volumes_fd, "sbx_00000000000c", 0), 0);
+}
+
+/* Writes until it can't and leaves the file there. */
+static int fill(void)
+{
+	static char block[65536];
+	int fd = open("big", O_WRONLY | O_CREAT | O_APPEND, 0644), e = 0;
+
+	memset(block, 'x', sizeof(block));
+	for (int i = 0; fd >= 0 && e == 0 && i < 4096; i++)
+		if (write(fd, block, sizeof(block)) < 0)
+			e = errno;
+	return fd < 0 ? errno : e ? e : fsync(fd) < 0 ? errno : 0;
+}
+
+static int free_some(void)
+{
+	return unlink("big") < 0 ? errno : 0;
+}
+
+static void the_limit_holds_for(const char *name)
+{
+	const uint64_t limit = 32 * MIB;
+	struct stat st;
+	uint64_t used = 0, told = 0;
+	_cleanup_fd_ int fd = -1;
+	uint32_t tenant;
+
+	ok(volume_create(&v, name, 7, limit, &err));
+	assert_int_equal(as_tenant(name, fill), EDQUOT);
+	ok(volume_open(&v, name, &fd, &tenant, &err));
+	assert_int_equal(fstatat(fd, "big", &st, 0), 0);
+	assert_in_range(st.st_blocks * 512, limit / 2, limit);
+	assert_int_equal(syncfs(fd), 0);
+	ok(volume_stat(&v, name, &used, &told, &err));
+	assert_int_equal(told, limit);
+	assert_in_range(used, limit / 2, limit);
+	assert_int_equal(as_tenant(name, free_some), 0);
+	assert_int_equal(syncfs(fd), 0);
+	ok(volume_stat(&v, name, &used, &told, &err));
+	assert_in_range(used, 0, MIB);
+}
+
+static void a_tenant_can_not_write_past_the_limit(void **state)
+{
+	need_host();
+	assert_int_not_equal(v.quota, MSG_QUOTA_NONE);
+	the_limit_holds_for("sbx_0000000000f0");
+}
+
+static void one_full_volume_does_not_fill_another(void **state)
+{
+	need_host();
+	ok(volume_create(&v, "sbx_0000000000f1", 7, 32 * MIB, &err));
+	ok(volume_create(&v, "sbx_0000000000f2", 7, 32 * MIB, &err));
+	assert_int_equal(as_tenant("sbx_0000000000f1", fill), EDQUOT);
+	assert_int_equal(as_tenant("sbx_0000000000f2", fill), EDQUOT);
+}
+
+/* ---- deleting -------------------------------------------------------------------------------- */
+
+static void delete_all(void)
+{
+	int r;
+
+	while ((r = volume_delete_next(&v, &err)) > 0)
+		;
+	ok(r);
+}
+
+static void make_nested(int folder, const char *name)
+{
+	struct btrfs_ioctl_vol_args args = { 0 };
+
+	snprintf(args.name, sizeof(args.name), "%s", name);
+	assert_int_equal(ioctl(folder, BTRFS_IOC_SUBVOL_CREATE, &args), 0);
+}
+
+static void nested_subvolumes_go_with_the_volume(void **state)
+{
+	_cleanup_fd_ int fd = -1, inner = -1, deep = -1;
+	uint32_t tenant;
+
+	need_host();
+	ok(volume_create(&v, "sbx_0000000000d0", 7, 32 * MIB, &err));
+	ok(volume_open(&v, "sbx_0000000000d0", &fd, &tenant, &err));
+	assert_int_equal(mkdirat(fd, "folder", 0755), 0);
+	ok(volume_open_folder(fd, "folder", &inner, &err));
+	make_nested(inner, "one");
+	make_nested(inner, "two");
+	ok(volume_open_folder(inner, "two", &deep, &err));
+	make_nested(deep, "three");
+	ok(volume_mark_deleted(&v, "sbx_0000000000d0", &err));
+	ok(volume_mark_deleted(&v, "sbx_0000000000d0", &err)); /* a missing one is success */
+	fd_close(&fd);
+	assert_int_equal(volume_open(&v, "sbx_0000000000d0", &fd, &tenant, &err), -ENOENT);
+	assert_int_equal(volume_delete_next(&v, &err), 1);
+	delete_all();
+	assert_int_equal(faccessat(v.volumes_fd, "sbx_0000000000d0.deleting", F_OK, 0), -1);
+}
+
+static void note_volume(void *data, const char *name, uint32_t tenant)
+{
+	if (strcmp(name, "sbx_0000000000e1") == 0)
+		*(uint32_t *)data = tenant;
+	if (strcmp(name, "sbx_0000000000e2") == 0)
+		fail_msg("%s", "an unfinished volume was reported");
+}
+
+static void a_start_that_was_cut_short_is_swept_and_a_finished_volume_never(void **state)
+{
+	uint32_t tenant = 0;
+
+	need_host();
+	ok(volume_create(&v, "sbx_0000000000e1", 9, 0, &err));
+	ok(volume_backend(&v)->make(&v, v.volumes_fd, "sbx_0000000000e2" VOLUME_CREATING, 0xe2,
+				    32 * MIB, &err));
+	delete_all();
+	ok(volume_each(&v, note_volume, &tenant, &err));
+	assert_int_equal(tenant, 9);
+	assert_int_equal(faccessat(v.volumes_fd, "sbx_0000000000e2" VOLUME_CREATING, F_OK, 0), -1);
+}
+
+/* Directories of /sys/fs/btrfs/<uuid>/qgroups whose group has the given level. */
+static int groups_of_level(char level)
+{
+	struct btrfs_ioctl_fs_info_args info = { 0 };
+	char path[128] = "/sys/fs/btrfs/";
+	int n = 0;
+
+	assert_int_equal(ioctl(v.root_fd, BTRFS_IOC_FS_INFO, &info), 0);
+	for (int i = 0; i < 16; i++)
+		snprintf(path + strlen(path), 8,
+			 i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x", info.fsid[i]);
+	snprintf(path + strlen(path), 16, "/qgroups");
+	DIR *dir = opendir(path);
+	assert_non_null(dir);
+	for (struct dirent *e; (e = readdir(dir));)
+		n += e->d_name[0] == level && e->d_name[1] == '_';
+	closedir(dir);
+	return n;
+}
+
+static int volumes_only(void *data, int folder, const char *name)
+{
+	*(int *)data += strlen(name) == 16;
+	return 0;
+}
+
+static void quota_groups_of_deleted_volumes_go_too(void **state)
+{
+	char name[MSG_VOLUME_NAME];
+	int alive = 0, level1, level0;
+
+	need_host();
+	for (int i = 0; i < 20; i++) {
+		snprintf(name, sizeof(name), "sbx_00000000ab%02x", i);
+		ok(volume_create(&v, name, 7, 32 * MIB, &err));
+		ok(volume_mark_deleted(&v, name, &err));
+	}
+	delete_all();
+	ok(volume_scan(v.volumes_fd, volumes_only, &alive, &err));
+	int wanted1 = v.quota == MSG_QUOTA_SIMPLE ? alive : 0;
+	int wanted0 = alive + names_in(v.images_fd) + names_in(v.clones_fd) + 1;
+	/* The cleaner works when a transaction ends. */
+	for (int i = 0; i < 500; i++) {
+		assert_int_equal(ioctl(v.root_fd, BTRFS_IOC_SYNC), 0);
+		v.sweep_after_ms = 0;
+		delete_all();
+		level1 = groups_of_level('1');
+		level0 = groups_of_level('0');
+		if (level1 == wanted1 && level0 == wanted0)
+			return;
+		nanosleep(&(struct timespec){ .tv_nsec = 20000000 }, NULL);
+	}
+	assert_int_equal(level1, wanted1);
+	assert_int_equal(level0, wanted0);
+}
+
+/* ---- images ---------------------------------------------------------------------------------- */
+
+struct member {
+	const char *name;
+	char type; /* as in the tar header */
+	const char *target, *content;
+	unsigned mode;
+	uint64_t claimed; /* size in the header; 0: of content */
+};
+
+/* One member as a ustar header and its content. */
+static void put_member(int fd, const struct member *m)
+{
+	char block[512] = { 0 };
+	size_t len = m->content ? strlen(m->content) : 0;
+	unsigned sum = 0;
+
+	assert_true(strlen(m->name) < 100 && len <= 512);
+	memcpy(block, m->name, strlen(m->name));
+	snprintf(block + 100, 8, "%07o", m->mode);
+	snprintf(block + 108, 8, "%07o", 0u);
+	snprintf(block + 116, 8, "%07o", 0u);
+	snprintf(block + 124, 12, "%011llo", (unsigned long long)(m->claimed ? m->claimed : len));
+	snprintf(block + 136, 12, "%011o", 1000000000u);
+	memset(block + 148, ' ', 8);
+	block[156] = m->type;
+	if (m->target)
+		memcpy(block + 157, m->target, strlen(m->target));
+	memcpy(block + 257, "ustar\00000", 8);
+	snprintf(block + 329, 8, "%07o", 1u);
+	snprintf(block + 337, 8, "%07o", 3u);
+	for (size_t i = 0; i < sizeof(block); i++)
+		sum += (unsigned char)block[i];
+	snprintf(block + 148, 7, "%06o", sum);
+	assert_int_equal(write(fd, block, 512), 512);
+	if (!len)
+		return;
+	memset(block, 0, sizeof(block));
+	memcpy(block, m->content, len);
+	assert_int_equal(write(fd, block, 512), 512);
+}
+
+static void make_tar(const struct member *members, char path[static 256])
+{
+	static const char end[1024];
+
+	path_of(path, "test.tar");
+	_cleanup_fd_ int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	assert_true(fd >= 0);
+	for (const struct member *m = members; m->name; m++) {
+		put_member(fd, m);
+		if (m->claimed)
+			assert_true(lseek(fd, (off_t)m->claimed, SEEK_CUR) > 0);
+	}
+	assert_int_equal(write(fd, end, sizeof(end)), sizeof(end));
+}
+
+static const struct member good_members[] = {
+	{ "bin/", '5', .mode = 0755 },
+	{ "bin/sh", '0', .content = "#!", .mode = 06755 },
+	{ "bin/private", '0', .content = "x", .mode = 0666 },
+	{ "bin/again", '1', .target = "bin/sh" },
+	{ "lib", '2', .target = "/outside" },
+	{ "tmp/", '5', .mode = 01777 },
+	{ NULL },
+};
+
+static void an_image_is_read_only_and_each_tenant_has_its_own_inodes(void **state)
+{
+	_cleanup_fd_ int one = -1, two = -1, again = -1;
+	struct stat a, b, c;
+	char path[256];
+	bool own = false;
+
+	need_host();
+	make_tar(good_members, path);
+	ok(image_add(&v, IMAGE, path, &err));
+	assert_true(image_exists(&v, IMAGE));
+	assert_int_equal(image_add(&v, IMAGE, path, &err), -EEXIST);
+	ok(image_open_for_tenant(&v, IMAGE, 1, &one, &own, &err));
+	assert_true(own);
+	ok(image_open_for_tenant(&v, IMAGE, 2, &two, &own, &err));
+	ok(image_open_for_tenant(&v, IMAGE, 1, &again, &own, &err));
+	assert_int_equal(fstatat(one, "bin/sh", &a, 0), 0);
+	assert_int_equal(fstatat(two, "bin/sh", &b, 0), 0);
+	assert_int_equal(fstatat(again, "bin/sh", &c, 0), 0);
+	assert_int_not_equal(a.st_dev, b.st_dev);
+	assert_int_equal(a.st_dev, c.st_dev);
+	assert_int_equal(openat(one, "new", O_CREAT | O_WRONLY, 0644), -1);
+	assert_int_equal(errno, EROFS);
+	assert_int_equal(a.st_mode, S_IFREG | 0755); /* set-id bits are gone */
+	assert_int_equal(a.st_uid, IMAGE_OWNER);
+	assert_int_equal(a.st_mtime, 1000000000);
+	assert_int_equal(fstatat(one, "bin/private", &a, 0), 0);
+	assert_int_equal(a.st_mode, S_IFREG | 0644);
+	for (size_t i = 0; i < 7; i++) {
+		static const char *const names[] = { "dev", "proc",	 "sys",	    "run",
+						     "tmp", "workspace", "snapshot" };
+
+		assert_int_equal(fstatat(one, names[i], &a, AT_SYMLINK_NOFOLLOW), 0);
+		assert_true(S_ISDIR(a.st_mode));
+	}
+}
+
+static void a_new_image_of_the_same_name_replaces_the_clones(void **state)
+{
+	static const struct member other[] = { { "second", '0', .content = "2" }, { NULL } };
+	_cleanup_fd_ int old = -1, new = -1;
+	char path[256];
+	bool own;
+
+	need_host();
+	ok(image_open_for_tenant(&v, IMAGE, 1, &old, &own, &err));
+	ok(image_remove(&v, IMAGE, &err));
+	assert_int_equal(image_open_for_tenant(&v, IMAGE, 1, &new, &own, &err), -ENOENT);
+	assert_int_equal(image_remove(&v, IMAGE, &err), -ENOENT);
+	make_tar(other, path);
+	ok(image_add(&v, IMAGE, path, &err));
+	ok(image_open_for_tenant(&v, IMAGE, 1, &new, &own, &err));
+	assert_int_equal(faccessat(new, "second", F_OK, 0), 0);
+	assert_int_equal(faccessat(new, "bin", F_OK, 0), -1);
+	assert_int_equal(faccessat(old, "bin/sh", F_OK, 0), 0); /* who runs on it keeps it */
+	delete_all();
+	assert_int_equal(names_in(v.images_fd), 1);
+	assert_int_equal(names_in(v.clones_fd), 1);
+}
+
+static void count_image(void *data, const char *name)
+{
+	++*(int *)data;
+}
+
+/* Names that a member must not have made anything at. */
+static void nothing_evil_outside(void)
+{
+	static const char *const places[] = { "/" EVIL, "/tmp/" EVIL, "/var/tmp/" EVIL,
+					      "/dev/shm/" EVIL };
+	char path[256];
+
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
+		assert_int_equal(access(places[i], F_OK), -1);
+	path_of(path, EVIL);
+	assert_int_equal(access(path, F_OK), -1);
+	assert_int_equal(faccessat(v.images_fd, EVIL, F_OK, 0), -1);
+	assert_int_equal(faccessat(v.root_fd, EVIL, F_OK, 0), -1);
+}
+
+static void a_hostile_tar_reaches_nothing_outside(void **state)
+{
+	static const struct {
+		const char *what;
+		bool refused;
+		struct member members[4];
+	} rows[] = {
+		{ "upwards", true, { { "../" EVIL, '0', .content = "x", .mode = 0644 } } },
+		{ "upwards twice",
+		  true,
+		  { { "a/../../../" EVIL, '0', .content = "x", .mode = 0644 } } },
+		{ "absolute", true, { { "/tmp/../" EVIL, '0', .content = "x", .mode = 0644 } } },
+		{ "absolute lands inside",
+		  false,
+		  { { "/tmp/" EVIL, '0', .content = "x", .mode = 0644 } } },
+		{ "through a link",
+		  true,
+		  { { "l", '2', .target = "/var/tmp" },
+		    { "l/" EVIL, '0', .content = "x", .mode = 0644 } } },
+		{ "through a link upwards",
+		  true,
+		  { { "l", '2', .target = "../.." },
+		    { "l/" EVIL, '0', .content = "x", .mode = 0644 } } },
+		{ "through a hard link to a link",
+		  true,
+		  { { "l", '2', .target = "/dev/shm" },
+		    { "m", '1', .target = "l" },
+		    { "m/" EVIL, '0', .content = "x", .mode = 0644 } } },
+		{ "hard link to a host file", true, { { "h", '1', .target = "/etc/passwd" } } },
+		{ "hard link upwards", true, { { "h", '1', .target = "../../volumes.img" } } },
+		{ "character device", true, { { "null", '3', .mode = 0666 } } },
+		{ "block device", true, { { "disk", '4', .mode = 0666 } } },
+		{ "device in /dev is left out", false, { { "dev/null", '3', .mode = 0666 } } },
+		{ "link for /dev", true, { { "dev", '2', .target = "/tmp" } } },
+		{ "link for /proc", true, { { "proc", '2', .target = "tmp" } } },
+		{ "file for /workspace",
+		  true,
+		  { { "workspace", '0', .content = "x", .mode = 0644 } } },
+		{ "directory that nobody may enter", false, { { "workspace/", '5', .mode = 0 } } },
+	};
+	struct stat before, after;
+	char path[256];
+
+	need_host();
+	assert_int_equal(stat("/etc/passwd", &before), 0);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		make_tar(rows[i].members, path);
+		int r = image_add(&v, "hostile", path, &err);
+
+		if ((r < 0) != rows[i].refused)
+			fail_msg("%s: %d %s", rows[i].what, r, r < 0 ? err.text : "");
+		nothing_evil_outside();
+		if (r == 0)
+			ok(image_remove(&v, "hostile", &err));
+		delete_all();
+	}
+	assert_int_equal(stat("/etc/passwd", &after), 0);
+	assert_int_equal(before.st_nlink, after.st_nlink);
+	int n = 0;
+	ok(image_each(&v, count_image, &n, &err));
+	assert_int_equal(n, 1);
+}
+
+static void what_is_no_tar_is_refused(void **state)
+{
+	static const char *const contents[] = { "", "hello", "\x1f\x8b garbage", "\x28\xb5\x2f\xfd",
+						"\xfd"
+						"7zXZ" };
+	char path[256];
+
+	need_host();
+	path_of(path, "test.tar");
+	for (size_t i = 0; i < sizeof(contents) / sizeof(contents[0]); i++) {
+		int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+
+		assert_true(write(fd, contents[i], strlen(contents[i])) >= 0);
+		close(fd);
+		assert_true(image_add(&v, "bad", path, &err) < 0);
+		assert_false(image_exists(&v, "bad"));
+	}
+	assert_int_equal(image_add(&v, "bad", "/dev/zero", &err), -EINVAL);
+	assert_true(image_add(&v, "bad", "/nowhere", &err) < 0);
+	delete_all();
+}
+
+static void a_bomb_does_not_fill_the_volume(void **state)
+{
+	const struct member bomb[] = { { "bomb", '0', .claimed = VOLUME_SIZE, .mode = 0644 },
+				       { NULL } };
+	uint64_t bytes, before, during;
+	char path[256];
+
+	need_host();
+	ok(volumes_space(&v, &bytes, &before, &err));
+	make_tar(bomb, path);
+	assert_true(image_add(&v, "bomb", path, &err) < 0);
+	ok(volumes_space(&v, &bytes, &during, &err));
+	assert_true(during >= before / 3);
+	delete_all();
+}
+
+/* ---- the file and the mount ------------------------------------------------------------------ */
+
+static int leave_file(void)
+{
+	int fd = open("kept", O_WRONLY | O_CREAT | O_EXCL, 0644);
+
+	return fd < 0 || write(fd, "x", 1) != 1 ? errno : 0;
+}
+
+static int find_file(void)
+{
+	return access("kept", R_OK) < 0 ? errno : 0;
+}
+
+static void a_second_start_finds_everything(void **state)
+{
+	enum msg_quota quota = v.quota;
+
+	need_host();
+	ok(volume_create(&v, "sbx_0000000000c1", 12, 32 * MIB, &err));
+	assert_int_equal(as_tenant("sbx_0000000000c1", leave_file), 0);
+	close_state("btrfs");
+	open_state("btrfs", VOLUMES_AUTO);
+	assert_int_equal(v.quota, quota);
+	assert_int_equal(as_tenant("sbx_0000000000c1", find_file), 0);
+	assert_int_equal(as_tenant("sbx_0000000000c1", fill), EDQUOT);
+	assert_true(image_exists(&v, IMAGE));
+}
+
+static void the_file_is_allocated_in_full(void **state)
+{
+	char path[256];
+	struct stat st;
+
+	need_host();
+	path_of(path, "btrfs/volumes.img");
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_size, VOLUME_SIZE);
+	assert_true((uint64_t)st.st_blocks * 512 >= VOLUME_SIZE);
+	assert_int_equal(st.st_mode & 0777, 0600);
+}
+
+static void a_state_directory_that_others_write_to_is_refused(void **state)
+{
+	char path[256];
+	struct volumes none = VOLUMES_NONE;
+	struct volumes_config config = { .state_dir = path, .kind = VOLUMES_AUTO };
+
+	need_host();
+	path_of(path, "open");
+	assert_int_equal(mkdir(path, 0700), 0);
+	assert_int_equal(chmod(path, 0777), 0);
+	assert_int_equal(volumes_open(&none, &config, &err), -EPERM);
+	assert_int_equal(none.root_fd, -1);
+}
+
+static void without_room_plain_directories_say_why(void **state)
+{
+	char path[256];
+	struct volumes_config config = { .state_dir = path,
+					 .kind = VOLUMES_AUTO,
+					 .size_bytes = MIB };
+
+	need_host();
+	path_of(path, "small");
+	assert_int_equal(mkdir(path, 0700), 0);
+	struct volumes small = VOLUMES_NONE;
+	ok(volumes_open(&small, &config, &err));
+	assert_int_equal(small.kind, MSG_VOLUMES_PLAIN);
+	assert_non_null(strstr(small.why_plain, "256"));
+	ok(volume_create(&small, "sbx_000000000001", 1, 0, &err));
+	volumes_close(&small);
+	/* And it stays so: the workspaces lie there now. */
+	config.size_bytes = VOLUME_SIZE;
+	ok(volumes_open(&small, &config, &err));
+	assert_int_equal(small.kind, MSG_VOLUMES_PLAIN);
+	volumes_close(&small);
+	struct volumes_config strict = { .state_dir = path,
+					 .kind = VOLUMES_BTRFS,
+					 .size_bytes = MIB };
+	assert_int_equal(volumes_open(&small, &strict, &err), -ENOSPC);
+}
+
+static void full_qgroups_hold_the_limit_too(void **state)
+{
+	static const char *const argv[] = { "/usr/sbin/mkfs.btrfs", "--quiet", "/proc/self/fd/0",
+					    NULL };
+	struct volumes saved = v;
+	char path[256];
+
+	need_host();
+	path_of(path, "full");
+	assert_int_equal(mkdir(path, 0700), 0);
+	path_of(path, "full/volumes.img");
+	_cleanup_fd_ int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	assert_int_equal(ftruncate(fd, (off_t)VOLUME_SIZE), 0);
+	ok(volume_program_run(&(struct volume_program){ .argv = argv, .input = fd, .cage = -1 },
+			      &err));
+	assert_int_equal(fsetxattr(fd, "trusted.airlock.quota", "full", 4, 0), 0);
+	fd_close(&fd);
+	open_state("full", VOLUMES_AUTO);
+	assert_int_equal(v.quota, MSG_QUOTA_FULL);
+	the_limit_holds_for("sbx_0000000000f0");
+	an_image_is_read_only_and_each_tenant_has_its_own_inodes(NULL);
+	quota_groups_of_deleted_volumes_go_too(NULL);
+	close_state("full");
+	v = saved;
+}
+
+/* ---- plain directories ----------------------------------------------------------------------- */
+
+static int dig(void)
+{
+	for (int i = 0; i < 3000; i++) {
+		if (mkdir("deep", 0755) < 0 || mkdir(".airlock-0", 0755) < 0 || chdir("deep") < 0)
+			return errno;
+		close(open("file", O_CREAT | O_WRONLY, 0));
+	}
+	return symlink("/etc", "link") < 0 ? errno : 0;
+}
+
+static void plain_directories_delete_any_depth_and_follow_nothing(void **state)
+{
+	struct volumes saved = v;
+	char path[256];
+	uint64_t used, limit;
+	_cleanup_fd_ int fd = -1;
+	bool own = true;
+
+	need_host();
+	path_of(path, "plain");
+	assert_int_equal(mkdir(path, 0700), 0);
+	open_state("plain", VOLUMES_PLAIN);
+	assert_int_equal(v.kind, MSG_VOLUMES_PLAIN);
+	assert_int_equal(v.quota, MSG_QUOTA_NONE);
+	a_volume_belongs_to_its_tenant(NULL);
+	ok(volume_create(&v, "sbx_0000000000b1", 3, 0, &err));
+	assert_int_equal(as_tenant("sbx_0000000000b1", dig), 0);
+	assert_int_equal(volume_stat(&v, "sbx_0000000000b1", &used, &limit, &err), -EOPNOTSUPP);
+	ok(volume_mark_deleted(&v, "sbx_0000000000b1", &err));
+	delete_all();
+	assert_int_equal(names_in(v.volumes_fd), 1);
+	assert_int_equal(access("/etc/passwd", F_OK), 0);
+	make_tar(good_members, path);
+	ok(image_add(&v, IMAGE, path, &err));
+	ok(image_open_for_tenant(&v, IMAGE, 1, &fd, &own, &err));
+	assert_false(own);
+	volumes_close(&v);
+	v = saved;
+}
+
+/* ---- the fixture ----------------------------------------------------------------------------- */
+
+static bool kernel_has(const char *file, const char *word)
+{
+	char text[4096];
+	_cleanup_fd_ int fd = open(file, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
+
+	text[n > 0 ? n : 0] = '\0';
+	return strstr(text, word);
+}
+
+static const char *why_not(void)
+{
+	if (geteuid() != 0)
+		return "needs root";
+	if (access("/dev/loop-control", R_OK | W_OK) < 0)
+		return "needs loop devices";
+	if (!kernel_has("/proc/filesystems", "\tbtrfs\n"))
+		return "needs a kernel with btrfs";
+	if (access("/usr/sbin/mkfs.btrfs", X_OK) < 0)
+		return "needs mkfs.btrfs";
+	if (unshare(CLONE_NEWNS) < 0 || mount("", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+		return "needs a mount namespace of its own";
+	return NULL;
+}
+
+static int setup(void **state)
+{
+	char path[256];
+
+	v = VOLUMES_NONE;
+	skipped = why_not();
+	if (skipped)
+		return 0;
+	if (!mkdtemp(top))
+		return -1;
+	path_of(path, "btrfs");
+	if (mkdir(path, 0700) < 0)
+		return -1;
+	open_state("btrfs", VOLUMES_BTRFS);
+	return 0;
+}
+
+static bool loop_is_ours(const char *name)
+{
+	char file[300];
+
+	snprintf(file, sizeof(file), "/sys/block/%s/loop/backing_file", name);
+	return kernel_has(file, top);
+}
+
+/* After the last mount is gone no loop device may hold our files. */
+static int teardown(void **state)
+{
+	static const char *const rm[] = { "/usr/bin/rm", "-rf", top, NULL };
+	int left = 1;
+
+	if (skipped)
+		return 0;
+	close_state("btrfs");
+	for (int i = 0; left && i < 500; i++) {
+		DIR *dir = opendir("/sys/block");
+
+		left = 0;
+		for (struct dirent *e; dir && (e = readdir(dir));)
+			left += strncmp(e->d_name, "loop", 4) == 0 && loop_is_ours(e->d_name);
+		closedir(dir);
+		nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
+	}
+	if (left)
+		print_error("%d loop devices are left\n", left);
+	volume_program_run(&(struct volume_program){ .argv = rm, .input = 0, .cage = -1 }, &err);
+	return left ? -1 : 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(only_sbx_and_12_hex_is_a_volume_name),
+		cmocka_unit_test(a_bad_image_name_is_refused_everywhere),
+		cmocka_unit_test(a_volume_belongs_to_its_tenant),
+		cmocka_unit_test(a_link_in_the_place_of_a_volume_is_not_followed),
+		cmocka_unit_test(a_tenant_can_not_write_past_the_limit),
+		cmocka_unit_test(one_full_volume_does_not_fill_another),
+		cmocka_unit_test(nested_subvolumes_go_with_the_volume),
+		cmocka_unit_test(a_start_that_was_cut_short_is_swept_and_a_finished_volume_never),
+		cmocka_unit_test(an_image_is_read_only_and_each_tenant_has_its_own_inodes),
+		cmocka_unit_test(a_new_image_of_the_same_name_replaces_the_clones),
+		cmocka_unit_test(a_hostile_tar_reaches_nothing_outside),
+		cmocka_unit_test(what_is_no_tar_is_refused),
+		cmocka_unit_test(a_bomb_does_not_fill_the_volume),
+		cmocka_unit_test(quota_groups_of_deleted_volumes_go_too),
+		cmocka_unit_test(a_second_start_finds_everything),
+		cmocka_unit_test(the_file_is_allocated_in_full),
+		cmocka_unit_test(a_state_directory_that_others_write_to_is_refused),
+		cmocka_unit_test(without_room_plain_directories_say_why),
+		cmocka_unit_test(full_qgroups_hold_the_limit_too),
+		cmocka_unit_test(plain_directories_delete_any_depth_and_follow_nothing),
+	};
+
+	return cmocka_run_group_tests(tests, setup, teardown);
+}
