@@ -12,12 +12,16 @@
 #include "core/runtime.h"
 
 struct native_config {
-	int launcher_fd;       /* owned after success */
-	unsigned pool;         /* SANDBOX_POOL: blank sandboxes per active tenant */
-	unsigned pool_all;     /* over all tenants */
-	unsigned running_max;  /* commands at once, server-wide */
-	int64_t idle_ms;       /* a tenant without commands for so long keeps no pool */
-	const char *tmp_dir;   /* for captured output beyond 256 KiB (O_TMPFILE); copied */
+	int launcher_fd;      /* owned after success */
+	unsigned pool;	      /* SANDBOX_POOL: blank sandboxes per active tenant */
+	unsigned pool_all;    /* over all tenants */
+	unsigned running_max; /* commands at once, server-wide */
+	int64_t idle_ms;      /* a tenant without commands for so long keeps no pool */
+	const char *tmp_dir;  /* for captured output beyond 256 KiB (O_TMPFILE); copied */
+	/* The launcher closed its socket or broke the protocol: every sandbox is gone, nothing can
+	 * be run any more, the process should end. At most once, with the data of native_open. May
+	 * be NULL. */
+	void (*lost)(void *data, const struct err *err);
 };
 
 /* Volumes that the launcher reported at start, for reconciling with the store. */

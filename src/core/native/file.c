@@ -1,0 +1,591 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/native/file.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "core/native/state.h"
+
+/* What fits into a new pipe: such a write needs no turn of the loop. */
+#define FILE_PIPE (64u * KIB)
+#define FILE_PIPE_LARGE (1u * MIB)
+/* Bytes moved per turn of the loop. */
+#define FILE_TURN (1u * MIB)
+
+enum file_state { FILE_QUEUED, FILE_RUNNING, FILE_ENDED };
+
+/* Our end of the pipe of a job. Lives on until libuv has let go of it. */
+struct file_pipe {
+	struct runtime *rt;
+	struct runtime_file *job; /* NULL once closing */
+	int fd;			  /* owned */
+	uv_poll_t poll;
+};
+
+struct runtime_file {
+	struct runtime *rt;
+	struct box *box; /* NULL when ENDED */
+	enum file_state state;
+	enum file_op op;
+	TAILQ_ENTRY(runtime_file) link; /* in box->jobs or files.ending */
+	struct deadline deadline;
+	unsigned tries;
+	char *path; /* owned, NUL-terminated */
+
+	runtime_read_fn read_fn;
+	runtime_write_fn write_fn;
+	void *data;
+	bool detached;
+
+	uint64_t max, quota;
+	struct str bytes; /* FILE_WRITE: borrowed until the callback */
+	size_t sent;	  /* of bytes */
+	struct buf got;	  /* FILE_READ */
+	bool announced;	  /* ID_FILE came: got must become result.size */
+	bool answered;	  /* ID_FILE_END came with FILE_OK */
+	struct file_pipe *pipe;
+	struct runtime_file_result result;
+	struct err err; /* code 0: good */
+};
+
+static const struct {
+	enum file_code code;
+	const char *slug;
+} file_errors[] = {
+	{ FILE_ERR_MISSING, "file_not_found" },
+	{ FILE_ERR_OUTSIDE, "path_outside" },
+	{ FILE_ERR_FOLDER, "is_folder" },
+	{ FILE_ERR_NOT_REGULAR, "not_regular_file" },
+	{ FILE_ERR_NOT_IN_FOLDER, "not_in_folder" },
+	{ FILE_ERR_DENIED, "permission_denied" },
+	{ FILE_ERR_TOO_LARGE, "file_too_large" },
+	{ FILE_ERR_QUOTA, "quota" },
+	{ FILE_ERR_INODES, "too_many_files" },
+	{ FILE_ERR_NAME, "file_not_found" },
+};
+
+void files_init(struct files *all)
+{
+	TAILQ_INIT(&all->ending);
+}
+
+/* ---- Pipe ---- */
+
+static void on_pipe_closed(uv_handle_t *handle)
+{
+	struct file_pipe *p = handle->data;
+	struct runtime *rt = p->rt;
+
+	rt->handles--;
+	free(p);
+	runtime_close_step(rt);
+}
+
+static void pipe_close(struct runtime_file *job)
+{
+	struct file_pipe *p = take_ptr(job->pipe);
+
+	if (!p)
+		return;
+	p->job = NULL;
+	uv_close((uv_handle_t *)&p->poll, on_pipe_closed);
+	fd_close(&p->fd);
+}
+
+/* ---- The end of a job ---- */
+
+static void tell(struct runtime_file *job)
+{
+	struct runtime *rt = job->rt;
+	const struct err *err = job->err.code ? &job->err : NULL;
+
+	deadline_clear(&rt->deadlines, &job->deadline);
+	TAILQ_REMOVE(&rt->files.ending, job, link);
+	if (!job->detached && job->op == FILE_READ)
+		job->read_fn(job->data, &job->result, buf_str(&job->got), err);
+	else if (!job->detached)
+		job->write_fn(job->data, &job->result, err);
+	buf_fini(&job->got);
+	free(job->path);
+	free(job);
+	runtime_close_step(rt);
+}
+
+static void on_tell(struct deadline *d)
+{
+	tell(container_of(d, struct runtime_file, deadline));
+}
+
+static void leave_box(struct runtime_file *job)
+{
+	deadline_clear(&job->rt->deadlines, &job->deadline);
+	if (job->box)
+		TAILQ_REMOVE(&job->box->jobs, job, link);
+	TAILQ_INSERT_TAIL(&job->rt->files.ending, job, link);
+	job->box = NULL;
+	job->state = FILE_ENDED;
+	pipe_close(job);
+}
+
+/* The words are the caller's: it knows the path as it was sent. */
+static void set_error(struct runtime_file *job, int code, const char *slug)
+{
+	err_slug(&job->err, code, slug, "%s", "");
+}
+
+/* For callers that must not call back. The box is theirs to step. */
+static void fail_soon(struct runtime_file *job, int code, const char *slug)
+{
+	set_error(job, code, slug);
+	leave_box(job);
+	deadline_set(&job->rt->deadlines, &job->deadline, clock_monotonic_ms(), on_tell);
+}
+
+/* The running job is over, well or not; the box goes on, then the caller of the job hears of it. */
+static void finish(struct runtime_file *job)
+{
+	struct box *box = job->box;
+
+	leave_box(job);
+	box->busy = false;
+	box_step(box);
+	tell(job);
+}
+
+/* Init did what it must not do, or nothing for too long. */
+static void fail_with_box(struct runtime_file *job, const char *why)
+{
+	struct box *box = job->box;
+
+	log_event(LOG_ERROR, "file_job_failed", LOG_STR("volume", box->volume->name),
+		  LOG_INT("op", job->op), LOG_STR("why", why));
+	set_error(job, EIO, "internal");
+	leave_box(job);
+	box_lose_sandbox(box);
+	tell(job);
+}
+
+static void on_queue_late(struct deadline *d)
+{
+	struct runtime_file *job = container_of(d, struct runtime_file, deadline);
+	struct box *box = job->box;
+
+	set_error(job, EAGAIN, "busy");
+	leave_box(job);
+	box_step(box);
+	tell(job);
+}
+
+static void on_job_late(struct deadline *d)
+{
+	fail_with_box(container_of(d, struct runtime_file, deadline), "it takes too long");
+}
+
+void file_fail_all(struct box *box, const char *slug)
+{
+	struct runtime_file *job;
+
+	box->busy = false;
+	while ((job = TAILQ_FIRST(&box->jobs)))
+		fail_soon(job, EAGAIN, slug);
+	if (box->sandbox)
+		box_lose_sandbox(box);
+	else
+		box_step(box);
+}
+
+/* ---- Bytes ---- */
+
+static void take_bytes(struct runtime_file *job)
+{
+	uint64_t most = job->announced ? job->result.size : job->max;
+	size_t turn = 0;
+
+	while (job->pipe && turn < FILE_TURN) {
+		ssize_t n = read(job->pipe->fd, job->rt->chunk, RUNTIME_CHUNK);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN)
+			break;
+		if (n <= 0) {
+			pipe_close(job);
+			break;
+		}
+		turn += (size_t)n;
+		if ((uint64_t)n > most - job->got.len ||
+		    !buf_put(&job->got, job->rt->chunk, (size_t)n)) {
+			fail_with_box(job, "more bytes than announced");
+			return;
+		}
+	}
+	if (job->answered && job->got.len == job->result.size)
+		finish(job);
+	else if (job->answered && !job->pipe)
+		fail_with_box(job, "fewer bytes than announced");
+}
+
+/* Writes what the pipe takes. The end of the pipe tells the worker the end of the bytes. */
+static void give_bytes(struct runtime_file *job)
+{
+	size_t turn = 0;
+
+	while (job->sent < job->bytes.len && turn < FILE_TURN) {
+		ssize_t n = write(job->pipe->fd, job->bytes.data + job->sent,
+				  job->bytes.len - job->sent);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN)
+			return;
+		if (n < 0) {
+			/* The worker has had enough; ID_FILE_END says why. */
+			pipe_close(job);
+			return;
+		}
+		job->sent += (size_t)n;
+		turn += (size_t)n;
+	}
+	if (job->sent == job->bytes.len)
+		pipe_close(job);
+}
+
+static void on_pipe(uv_poll_t *poll, int status, int events)
+{
+	struct runtime_file *job = ((struct file_pipe *)poll->data)->job;
+
+	if (job->op == FILE_READ)
+		take_bytes(job);
+	else if (status < 0)
+		pipe_close(job);
+	else
+		give_bytes(job);
+}
+
+/* ---- What init says ---- */
+
+static void on_file(struct runtime_file *job, const struct id_file *body)
+{
+	if (body->code != FILE_OK || body->size > job->max || job->got.len > body->size) {
+		fail_with_box(job, "a size that was not asked for");
+		return;
+	}
+	job->announced = true;
+	job->result.size = body->size;
+	job->result.mode = body->mode;
+	take_bytes(job);
+}
+
+static void on_refusal(struct runtime_file *job, const struct id_file *body)
+{
+	const char *slug = NULL;
+
+	for (size_t i = 0; i < ARRAY_SIZE(file_errors); i++) {
+		if (body->code == (uint32_t)file_errors[i].code)
+			slug = file_errors[i].slug;
+	}
+	if (!slug && !job->detached)
+		log_event(LOG_WARN, "file_job_refused", LOG_STR("volume", job->box->volume->name),
+			  LOG_INT("op", job->op), LOG_INT("code", body->code),
+			  LOG_INT("errno", body->errno_code));
+	set_error(job, EIO, slug ? slug : "internal");
+	job->result.size = body->size;
+	job->result.used_bytes = body->used;
+	finish(job);
+}
+
+static void on_end(struct runtime_file *job, const struct id_file *body)
+{
+	if (body->code != FILE_OK) {
+		on_refusal(job, body);
+		return;
+	}
+	switch (job->op) {
+	case FILE_READ:
+		job->answered = true;
+		if (job->announced)
+			take_bytes(job);
+		else
+			fail_with_box(job, "an end without a beginning");
+		return;
+	case FILE_WRITE:
+		if (job->sent != job->bytes.len || body->size != job->bytes.len) {
+			fail_with_box(job, "not all bytes were taken");
+			return;
+		}
+		job->result.size = body->size;
+		break;
+	case FILE_USAGE:
+		job->result.used_bytes = body->size;
+		break;
+	case FILE_STAT:
+		job->result.size = body->size;
+		job->result.mode = body->mode;
+	}
+	finish(job);
+}
+
+static struct runtime_file *running_job(const struct box *box)
+{
+	return box->busy ? TAILQ_FIRST(&box->jobs) : NULL;
+}
+
+void file_message(struct box *box, const struct wire_msg *msg)
+{
+	struct runtime_file *job = running_job(box);
+	struct id_file body;
+
+	memcpy(&body, msg->body, sizeof(body));
+	if (msg->head.type == ID_FILE)
+		on_file(job, &body);
+	else
+		on_end(job, &body);
+}
+
+void file_sandbox_ended(struct box *box)
+{
+	struct runtime_file *job = running_job(box);
+
+	if (job)
+		fail_with_box(job, "the file sandbox ended");
+	else
+		box_lose_sandbox(box);
+}
+
+/* Nothing reached the workspace: the job begins again. */
+static void try_again(struct runtime_file *job)
+{
+	struct box *box = job->box;
+
+	job->state = FILE_QUEUED;
+	pipe_close(job);
+	deadline_set(&job->rt->deadlines, &job->deadline, clock_monotonic_ms() + FILE_QUEUE_MS,
+		     on_queue_late);
+	box_lose_sandbox(box);
+}
+
+void file_handover_failed(struct box *box, uint32_t code)
+{
+	struct runtime_file *job = running_job(box);
+
+	if (job && (code == ESRCH || code == EPIPE) && job->tries < FILE_TRIES)
+		try_again(job);
+	else
+		file_sandbox_ended(box);
+}
+
+/* ---- Starting a job ---- */
+
+/* A sealed file with the path and its NUL, as DI_FILE wants it. */
+static int path_fd(const char *path)
+{
+	_cleanup_fd_ int fd = memfd_create("path", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	size_t len = strlen(path) + 1;
+
+	if (fd < 0 || pwrite(fd, path, len, 0) != (ssize_t)len ||
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) < 0)
+		return -1;
+	return take_fd(&fd);
+}
+
+static bool is_piped(const struct runtime_file *job)
+{
+	return job->op == FILE_READ || job->op == FILE_WRITE;
+}
+
+/* Makes the pipe and returns init's end, or -1. */
+static int pipe_open(struct runtime_file *job)
+{
+	bool reads = job->op == FILE_READ;
+	struct file_pipe *p;
+	int fds[2];
+
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return -1;
+	p = mem_new(1, sizeof(*p));
+	p->rt = job->rt;
+	p->job = job;
+	p->fd = fds[reads ? 0 : 1];
+	p->poll.data = p;
+	if (uv_poll_init(job->rt->loop, &p->poll, p->fd) < 0) {
+		free(p);
+		close(fds[0]);
+		close(fds[1]);
+		return -1;
+	}
+	job->rt->handles++;
+	job->pipe = p;
+	/* A refusal (the user's limit on pipe pages) costs speed, nothing else. */
+	if (job->bytes.len > FILE_PIPE)
+		fcntl(p->fd, F_SETPIPE_SZ, FILE_PIPE_LARGE);
+	return fds[reads ? 1 : 0];
+}
+
+static const enum sandbox_state file_states[] = {
+	[FILE_READ] = SANDBOX_FILE_READ,
+	[FILE_WRITE] = SANDBOX_FILE_OTHER,
+	[FILE_STAT] = SANDBOX_FILE_OTHER,
+	[FILE_USAGE] = SANDBOX_FILE_OTHER,
+};
+
+/* Returns 0, or -errno: -EPIPE when init is gone. A small write is in the pipe before init looks. */
+static int send_job(struct runtime_file *job, struct sandbox *s)
+{
+	const struct di_file body = { .op = job->op,
+				      .mode = 0644,
+				      .size = job->bytes.len,
+				      .max = job->max,
+				      .quota = job->quota };
+	_cleanup_fd_ int path = path_fd(job->path);
+	_cleanup_fd_ int theirs = -1;
+	int r;
+
+	if (path < 0 || (is_piped(job) && (theirs = pipe_open(job)) < 0))
+		return -EMFILE;
+	job->sent = 0;
+	if (job->op == FILE_WRITE)
+		give_bytes(job);
+	if (++job->rt->files.next_job == 0)
+		job->rt->files.next_job = 1;
+	r = sandbox_send(s, file_states[job->op], DI_FILE, job->rt->files.next_job, &body,
+			 sizeof(body), (int[]){ path, theirs }, theirs >= 0 ? 2 : 1);
+	if (r == 0 && job->pipe)
+		uv_poll_start(&job->pipe->poll, job->op == FILE_READ ? UV_READABLE : UV_WRITABLE,
+			      on_pipe);
+	return r;
+}
+
+void file_start(struct box *box)
+{
+	struct runtime_file *job = TAILQ_FIRST(&box->jobs);
+	int r;
+
+	box->busy = true;
+	job->state = FILE_RUNNING;
+	job->tries++;
+	r = send_job(job, box->sandbox);
+	if (r == 0) {
+		deadline_set(&job->rt->deadlines, &job->deadline,
+			     clock_monotonic_ms() + FILE_JOB_MS, on_job_late);
+	} else if (r == -EPIPE && job->tries < FILE_TRIES) {
+		try_again(job);
+	} else {
+		fail_soon(job, -r, r == -EPIPE ? "internal" : "busy");
+		box_lose_sandbox(box);
+	}
+}
+
+/* ---- The calls ---- */
+
+static struct runtime_file *job_new(struct runtime *rt, const struct runtime_file_spec *spec,
+				    enum file_op op, void *data)
+{
+	struct runtime_file *job = mem_new(1, sizeof(*job));
+
+	assert(spec->path.len <= LIMIT_PATH &&
+	       (!spec->path.len || !memchr(spec->path.data, 0, spec->path.len)));
+	job->rt = rt;
+	job->op = op;
+	job->data = data;
+	job->path = mem_dup_n(spec->path.data, spec->path.len);
+	return job;
+}
+
+static struct runtime_file *submit(struct runtime_file *job, const struct runtime_file_spec *spec)
+{
+	struct runtime *rt = job->rt;
+	struct volume *v = volume_find(rt, spec->volume);
+	struct pool *pool = pool_get(rt, spec->tenant, spec->image, false);
+
+	assert(pool); /* an image's name fits */
+	if (rt->closing || rt->link.state != LINK_READY || !v) {
+		fail_soon(job, ESHUTDOWN, v ? "busy" : "internal");
+		return job;
+	}
+	job->box = box_get(rt, v, pool);
+	TAILQ_INSERT_TAIL(&job->box->jobs, job, link);
+	deadline_set(&rt->deadlines, &job->deadline, clock_monotonic_ms() + FILE_QUEUE_MS,
+		     on_queue_late);
+	box_step(job->box);
+	return job;
+}
+
+struct runtime_file *runtime_file_read(struct runtime *rt, const struct runtime_file_spec *spec,
+				       uint64_t max, runtime_read_fn fn, void *data)
+{
+	struct runtime_file *job = job_new(rt, spec, FILE_READ, data);
+
+	job->read_fn = fn;
+	job->max = max;
+	job->got = BUF((size_t)max);
+	return submit(job, spec);
+}
+
+struct runtime_file *runtime_file_write(struct runtime *rt, const struct runtime_file_spec *spec,
+					struct str bytes, uint64_t quota_bytes, runtime_write_fn fn,
+					void *data)
+{
+	struct runtime_file *job = job_new(rt, spec, FILE_WRITE, data);
+
+	job->write_fn = fn;
+	job->bytes = bytes;
+	job->quota = quota_bytes;
+	return submit(job, spec);
+}
+
+struct runtime_file *runtime_file_usage(struct runtime *rt, const struct runtime_file_spec *spec,
+					runtime_write_fn fn, void *data)
+{
+	struct runtime_file *job = job_new(rt, spec, FILE_USAGE, data);
+
+	job->write_fn = fn;
+	return submit(job, spec);
+}
+
+void runtime_file_detach(struct runtime_file *job)
+{
+	struct box *box = job->box;
+
+	job->detached = true;
+	if (job->state == FILE_QUEUED) {
+		fail_soon(job, ECANCELED, "busy");
+		box_step(box);
+	} else if (job->state == FILE_RUNNING && job->op == FILE_WRITE) {
+		/* The bytes are borrowed no longer. */
+		pipe_close(job);
+	}
+}
+
+/* ---- Ending many ---- */
+
+void file_volume_ends(struct runtime *rt, struct volume *v)
+{
+	if (v->box)
+		file_fail_all(v->box, "internal");
+}
+
+void files_end(struct runtime *rt)
+{
+	for (size_t i = 0; i < rt->volumes.n_buckets; i++) {
+		for (struct volume *v = rt->volumes.buckets[i]; v; v = v->next)
+			file_volume_ends(rt, v);
+	}
+}
+
+void files_abandon(struct runtime *rt)
+{
+	struct runtime_file *job;
+
+	while ((job = TAILQ_FIRST(&rt->files.ending)))
+		tell(job);
+}

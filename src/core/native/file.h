@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * file: file jobs, done by the file worker of a sandbox in which no tenant code ever starts
+ * (box.h).
+ *
+ *   QUEUED -> RUNNING -> ENDED
+ *
+ * Init's answers are hostile: a size beyond what was asked for, more or fewer bytes than announced,
+ * an answer out of turn kill the file sandbox and fail that job alone. QUEUED lasts FILE_QUEUE_MS
+ * at most
+ * ("busy"), RUNNING FILE_JOB_MS. A job that never reached init is tried again with another sandbox.
+ * A write whose caller has lost interest is broken off unless all bytes are on their way; the
+ * worker then changes nothing.
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include "core/native/box.h"
+#include "core/runtime.h"
+
+#define FILE_QUEUE_MS 60000
+#define FILE_JOB_MS 120000
+#define FILE_TRIES 3
+
+struct volume;
+
+struct files {
+	struct file_list ending; /* jobs whose callback comes from the loop */
+	uint32_t next_job;
+};
+
+void files_init(struct files *all);
+
+/* For box.c: the first job begins; it has a sandbox with the workspace attached. */
+void file_start(struct box *box);
+void file_message(struct box *box, const struct wire_msg *msg);
+void file_sandbox_ended(struct box *box);
+void file_handover_failed(struct box *box, uint32_t code);
+/* No sandbox can be had: every job of the box fails, the box ends. */
+void file_fail_all(struct box *box, const char *slug);
+
+/* All its jobs fail, its file sandbox is killed. */
+void file_volume_ends(struct runtime *rt, struct volume *v);
+/* The same for all volumes. */
+void files_end(struct runtime *rt);
+/* After files_end: the callbacks that are still to come, now. */
+void files_abandon(struct runtime *rt);

@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/native/link.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "core/native/state.h"
+
+/* Messages handled per turn of the loop, so that a burst of the launcher delays nobody. */
+#define LINK_BATCH 64
+
+struct link_queued {
+	STAILQ_ENTRY(link_queued) link;
+	uint32_t id;
+	uint8_t type;
+	uint8_t len;
+	unsigned char body[WIRE_MAX];
+};
+
+static const uint64_t accepted[] = {
+	[LINK_HELLO] = LINK_BIT(LD_HELLO),
+	[LINK_LIST] = LINK_BIT(LD_SLOT) | LINK_BIT(LD_SANDBOX) | LINK_BIT(LD_VOLUME) |
+		      LINK_BIT(LD_GONE) | LINK_BIT(LD_READY),
+	[LINK_READY] = LINK_BIT(LD_SLOT) | LINK_BIT(LD_SANDBOX) | LINK_BIT(LD_BUILD_FAILED) |
+		       LINK_BIT(LD_GONE) | LINK_BIT(LD_HANDOVER_FAILED) | LINK_BIT(LD_DONE) |
+		       LINK_BIT(LD_VOLUME_STAT) | LINK_BIT(LD_STATUS),
+	[LINK_DEAD] = 0,
+};
+
+static void on_poll(uv_poll_t *poll, int status, int events);
+
+static void watch(struct runtime *rt)
+{
+	struct link *l = &rt->link;
+	int events = UV_READABLE | (link_is_congested(l) ? UV_WRITABLE : 0);
+
+	if (l->state != LINK_DEAD)
+		uv_poll_start(&l->poll, events, on_poll);
+}
+
+static void drop_queue(struct link *l)
+{
+	struct link_queued *q;
+
+	while ((q = STAILQ_FIRST(&l->queue))) {
+		STAILQ_REMOVE_HEAD(&l->queue, link);
+		free(q);
+	}
+	l->n_queued = 0;
+}
+
+int link_try(struct runtime *rt, uint8_t type, const void *body, size_t len)
+{
+	struct link *l = &rt->link;
+	int r;
+
+	if (l->state == LINK_DEAD)
+		return -EPIPE;
+	if (link_is_congested(l))
+		return -EAGAIN;
+	r = wire_send(l->fd, type, 0, body, len, NULL, 0);
+	if (r == -EAGAIN) {
+		l->full = true;
+		watch(rt);
+	}
+	return r;
+}
+
+static void send_or_queue(struct runtime *rt, uint8_t type, uint32_t id, const void *body,
+			  size_t len)
+{
+	struct link *l = &rt->link;
+	struct link_queued *q;
+
+	if (l->state == LINK_DEAD)
+		return;
+	/* Any other failure is the end of the socket, which the read side reports from the loop. */
+	if (!l->n_queued && wire_send(l->fd, type, id, body, len, NULL, 0) != -EAGAIN)
+		return;
+	if (l->n_queued >= LINK_QUEUE_MAX) {
+		log_event(LOG_ERROR, "launcher_stuck", LOG_INT("queued", l->n_queued));
+		/* The loop sees the end of the socket and takes the launcher for lost. */
+		shutdown(l->fd, SHUT_RDWR);
+		return;
+	}
+	q = mem_new(1, sizeof(*q));
+	q->id = id;
+	q->type = type;
+	q->len = (uint8_t)len;
+	if (len)
+		memcpy(q->body, body, len);
+	STAILQ_INSERT_TAIL(&l->queue, q, link);
+	if (l->n_queued++ == 0)
+		watch(rt);
+}
+
+static void flush(struct runtime *rt)
+{
+	struct link *l = &rt->link;
+	struct link_queued *q;
+
+	while ((q = STAILQ_FIRST(&l->queue))) {
+		if (wire_send(l->fd, q->type, q->id, q->body, q->len, NULL, 0) == -EAGAIN)
+			return;
+		STAILQ_REMOVE_HEAD(&l->queue, link);
+		l->n_queued--;
+		free(q);
+	}
+	l->full = false;
+	watch(rt);
+	exec_pump(rt);
+	boxes_pump(rt);
+}
+
+void link_tell(struct runtime *rt, uint8_t type, const void *body, size_t len)
+{
+	send_or_queue(rt, type, 0, body, len);
+}
+
+/* Also right for those that are asked by the callbacks: they join the end. */
+static void answer_all_lost(struct runtime *rt)
+{
+	struct link *l = &rt->link;
+	struct link_request *r;
+
+	while ((r = TAILQ_FIRST(&l->requests))) {
+		TAILQ_REMOVE(&l->requests, r, link);
+		r->fn(rt, r->data, NULL);
+		free(r);
+	}
+}
+
+static void on_orphans(struct deadline *d)
+{
+	answer_all_lost(container_of(d, struct runtime, link.orphans));
+}
+
+/* Ends the link first, so that whatever the callbacks send goes nowhere. */
+static void die(struct runtime *rt, const struct err *err)
+{
+	struct link *l = &rt->link;
+
+	if (l->state == LINK_DEAD)
+		return;
+	l->state = LINK_DEAD;
+	uv_close((uv_handle_t *)&l->poll, runtime_handle_closed);
+	fd_close(&l->fd);
+	drop_queue(l);
+	deadline_set(&rt->deadlines, &l->orphans, clock_monotonic_ms(), on_orphans);
+	runtime_lost(rt, err);
+}
+
+void link_close(struct runtime *rt)
+{
+	struct link *l = &rt->link;
+
+	if (l->state != LINK_DEAD)
+		uv_close((uv_handle_t *)&l->poll, runtime_handle_closed);
+	l->state = LINK_DEAD;
+	fd_close(&l->fd);
+	drop_queue(l);
+	answer_all_lost(rt);
+}
+
+void link_ask(struct runtime *rt, uint8_t type, const void *body, size_t len, uint64_t answers,
+	      link_answer_fn fn, void *data)
+{
+	struct link *l = &rt->link;
+	struct link_request *r = mem_new(1, sizeof(*r));
+
+	if (++l->next_id == 0)
+		l->next_id = 1;
+	*r = (struct link_request){ .id = l->next_id, .answers = answers, .fn = fn, .data = data };
+	TAILQ_INSERT_TAIL(&l->requests, r, link);
+	if (l->state == LINK_DEAD)
+		deadline_set(&rt->deadlines, &l->orphans, clock_monotonic_ms(), on_orphans);
+	send_or_queue(rt, type, r->id, body, len);
+}
+
+/* Answers come in about the order of the requests, so the search is short. */
+static bool answer(struct runtime *rt, struct wire_msg *msg)
+{
+	struct link *l = &rt->link;
+	struct link_request *r;
+
+	TAILQ_FOREACH(r, &l->requests, link)
+	{
+		if (r->id == msg->head.id)
+			break;
+	}
+	if (!r || !wire_allow(r->answers, msg->head.type))
+		return false;
+	TAILQ_REMOVE(&l->requests, r, link);
+	r->fn(rt, r->data, msg);
+	free(r);
+	return true;
+}
+
+static bool on_hello(struct runtime *rt, struct wire_msg *msg)
+{
+	memcpy(&rt->host, msg->body, sizeof(rt->host));
+	if (memchr(rt->host.build, 0, MSG_BUILD_ID) == NULL ||
+	    strcmp(rt->host.build, ipc_build_id) != 0) {
+		memset(&rt->host, 0, sizeof(rt->host));
+		return false;
+	}
+	rt->link.state = LINK_LIST;
+	return true;
+}
+
+static bool on_slot(struct runtime *rt, struct wire_msg *msg)
+{
+	struct ld_slot body;
+
+	memcpy(&body, msg->body, sizeof(body));
+	return sandbox_slot_set(rt, &body, msg->fds);
+}
+
+static bool on_sandbox(struct runtime *rt, struct wire_msg *msg)
+{
+	struct ld_sandbox body;
+
+	if (msg->head.id)
+		return answer(rt, msg);
+	if (rt->link.state != LINK_LIST)
+		return false;
+	memcpy(&body, msg->body, sizeof(body));
+	return pool_adopt(rt, &body, take_fd(&msg->fds[0]));
+}
+
+static bool on_gone(struct runtime *rt, struct wire_msg *msg)
+{
+	struct msg_sandbox id;
+	struct sandbox *s;
+
+	memcpy(&id, msg->body, sizeof(id));
+	s = sandbox_find(rt, id);
+	if (s)
+		sandbox_gone(s);
+	return true;
+}
+
+static bool on_handover_failed(struct runtime *rt, struct wire_msg *msg)
+{
+	struct ld_handover_failed body;
+	struct sandbox *s;
+
+	memcpy(&body, msg->body, sizeof(body));
+	s = sandbox_find(rt, body.sandbox);
+	if (s)
+		sandbox_handover_failed(s, body.code);
+	return true;
+}
+
+static bool on_volume(struct runtime *rt, struct wire_msg *msg)
+{
+	struct ld_volume body;
+	const char *name;
+
+	memcpy(&body, msg->body, sizeof(body));
+	name = body.volume;
+	if (!memchr(name, 0, sizeof(body.volume)))
+		return false;
+	volume_add(rt, name, body.tenant);
+	if (rt->on_volume)
+		rt->on_volume(rt->data, name, body.tenant);
+	return true;
+}
+
+static bool on_ready(struct runtime *rt, struct wire_msg *msg)
+{
+	native_ready_fn ready = take_ptr(rt->on_ready);
+
+	rt->link.state = LINK_READY;
+	if (ready)
+		ready(rt->data, NULL);
+	return true;
+}
+
+static bool (*const handlers[])(struct runtime *rt, struct wire_msg *msg) = {
+	[LD_HELLO] = on_hello,	   [LD_SLOT] = on_slot,
+	[LD_SANDBOX] = on_sandbox, [LD_BUILD_FAILED] = answer,
+	[LD_GONE] = on_gone,	   [LD_HANDOVER_FAILED] = on_handover_failed,
+	[LD_DONE] = answer,	   [LD_VOLUME] = on_volume,
+	[LD_VOLUME_STAT] = answer, [LD_READY] = on_ready,
+	[LD_STATUS] = answer,
+};
+
+/* Returns false when there is nothing more to read now. */
+static bool receive(struct runtime *rt)
+{
+	struct link *l = &rt->link;
+	struct wire_msg msg;
+	struct err err;
+	bool good;
+	int r = wire_recv(l->fd, &wire_ld, &msg);
+
+	if (r == -EAGAIN)
+		return false;
+	if (r <= 0) {
+		err_set(&err, r ? -r : EPIPE,
+			r ? "the launcher sent a malformed message"
+			  : "the launcher has closed its socket");
+		die(rt, &err);
+		return false;
+	}
+	good = wire_allow(accepted[l->state], msg.head.type) && handlers[msg.head.type](rt, &msg);
+	if (!good) {
+		err_set(&err, EPROTO, "unexpected %s from the launcher",
+			wire_ld.types[msg.head.type].name);
+		die(rt, &err);
+	}
+	wire_msg_fini(&msg);
+	return good && l->state != LINK_DEAD;
+}
+
+static void on_poll(uv_poll_t *poll, int status, int events)
+{
+	struct runtime *rt = container_of(poll, struct runtime, link.poll);
+	struct err err;
+
+	if (status == 0 && (events & UV_WRITABLE))
+		flush(rt);
+	for (int i = 0; (i < LINK_BATCH || status < 0) && receive(rt); i++)
+		;
+	/* libuv has stopped watching a socket in error; what it still held was read above. */
+	if (status < 0) {
+		err_set(&err, EPIPE, "the launcher's socket failed");
+		die(rt, &err);
+	}
+}
+
+int link_open(struct runtime *rt, int fd, struct err *err)
+{
+	struct link *l = &rt->link;
+	struct msg_hello hello = { 0 };
+	int r;
+
+	TAILQ_INIT(&l->requests);
+	STAILQ_INIT(&l->queue);
+	snprintf(hello.build, sizeof(hello.build), "%s", ipc_build_id);
+	r = wire_send(fd, DL_HELLO, 0, &hello, sizeof(hello), NULL, 0);
+	if (r < 0)
+		return err_set(err, -r, "cannot reach the launcher");
+	r = uv_poll_init(rt->loop, &l->poll, fd);
+	if (r < 0)
+		return err_set(err, -r, "cannot watch the launcher's socket: %s", uv_strerror(r));
+	l->poll.data = rt;
+	rt->handles++;
+	l->fd = fd;
+	l->state = LINK_HELLO;
+	watch(rt);
+	return 0;
+}

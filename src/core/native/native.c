@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/native/native.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "core/native/state.h"
+
+/* How long native_close waits for the sandboxes to go. */
+#define CLOSE_MS 500
+/* The launcher's figures are asked for again when they are older. */
+#define STATUS_MS 2000
+
+/* ---- Open ---- */
+
+static void free_state(struct runtime *rt)
+{
+	for (size_t i = 0; i < rt->n_slots; i++)
+		slot_close(&rt->slots[i].slot);
+	free(rt->slots);
+	pools_fini(rt);
+	volume_table_fini(&rt->volumes);
+	free(rt->chunk);
+	free(rt->tmp_dir);
+	free(rt);
+}
+
+/* A pipe whose reader went away is an error of that write, not the end of the process. */
+static void ignore_sigpipe(void)
+{
+	const struct sigaction ignore = { .sa_handler = SIG_IGN };
+
+	sigaction(SIGPIPE, &ignore, NULL);
+}
+
+static void on_failed_timer_closed(uv_handle_t *handle)
+{
+	free_state(handle->data);
+}
+
+int native_open(uv_loop_t *loop, const struct native_config *config, native_volume_fn volume,
+		native_ready_fn ready, void *data, struct runtime **ret, struct err *err)
+{
+	struct runtime *rt = mem_new(1, sizeof(*rt));
+	int r;
+
+	ignore_sigpipe();
+	rt->loop = loop;
+	rt->config = *config;
+	rt->config.tmp_dir = rt->tmp_dir = mem_dup(config->tmp_dir);
+	rt->on_volume = volume;
+	rt->on_ready = ready;
+	rt->data = data;
+	rt->chunk = mem_new(RUNTIME_CHUNK, 1);
+	TAILQ_INIT(&rt->sandboxes);
+	TAILQ_INIT(&rt->pools.list);
+	execs_init(rt);
+	boxes_init(&rt->boxes);
+	files_init(&rt->files);
+	deadlines_init(&rt->deadlines, loop);
+	r = link_open(rt, config->launcher_fd, err);
+	if (r < 0) {
+		rt->deadlines.wake.data = rt;
+		uv_close((uv_handle_t *)&rt->deadlines.wake, on_failed_timer_closed);
+		return r;
+	}
+	rt->handles++; /* the timer */
+	*ret = rt;
+	return 0;
+}
+
+/* ---- The launcher is lost ---- */
+
+void runtime_lost(struct runtime *rt, const struct err *err)
+{
+	native_ready_fn ready = take_ptr(rt->on_ready);
+	struct sandbox *s;
+
+	log_event(LOG_ERROR, "launcher_lost", LOG_STR("why", err->text));
+	/* Every init holds the launcher's lifeline: no sandbox outlives it. */
+	while ((s = TAILQ_FIRST(&rt->sandboxes)))
+		sandbox_gone(s);
+	execs_end(rt);
+	files_end(rt);
+	if (ready)
+		ready(rt->data, err);
+	if (rt->config.lost)
+		rt->config.lost(rt->data, err);
+	runtime_close_step(rt);
+}
+
+/* ---- Close ---- */
+
+static void on_all_closed(struct runtime *rt)
+{
+	void (*closed)(void *data) = rt->on_closed;
+	void *data = rt->closed_data;
+
+	free_state(rt);
+	if (closed)
+		closed(data);
+}
+
+void runtime_handle_closed(uv_handle_t *handle)
+{
+	struct runtime *rt = handle->data;
+
+	rt->handles--;
+	runtime_close_step(rt);
+}
+
+static bool is_quiet(const struct runtime *rt)
+{
+	return TAILQ_EMPTY(&rt->sandboxes) && TAILQ_EMPTY(&rt->execs.active) &&
+	       TAILQ_EMPTY(&rt->execs.ending) && TAILQ_EMPTY(&rt->files.ending);
+}
+
+/* What the loop still does for us when nothing is left: the socket and the timer. */
+static void close_handles(struct runtime *rt)
+{
+	link_close(rt);
+	deadlines_stop(&rt->deadlines);
+	rt->deadlines.wake.data = rt;
+	uv_close((uv_handle_t *)&rt->deadlines.wake, runtime_handle_closed);
+}
+
+void runtime_close_step(struct runtime *rt)
+{
+	if (!rt->closing)
+		return;
+	if (rt->closing_handles) {
+		if (!rt->handles)
+			on_all_closed(rt);
+		return;
+	}
+	if (!is_quiet(rt))
+		return;
+	rt->closing_handles = true;
+	close_handles(rt);
+}
+
+static void on_close_late(struct deadline *d)
+{
+	struct runtime *rt = container_of(d, struct runtime, close_deadline);
+	struct sandbox *s;
+
+	log_event(LOG_WARN, "sandboxes_left_at_close");
+	while ((s = TAILQ_FIRST(&rt->sandboxes)))
+		sandbox_gone(s);
+	execs_abandon(rt);
+	files_abandon(rt);
+	runtime_close_step(rt);
+}
+
+static void on_close_soon(struct deadline *d)
+{
+	struct runtime *rt = container_of(d, struct runtime, close_deadline);
+
+	deadline_set(&rt->deadlines, d, clock_monotonic_ms() + CLOSE_MS, on_close_late);
+	runtime_close_step(rt);
+}
+
+void native_close(struct runtime *rt, void (*closed)(void *data), void *data)
+{
+	struct sandbox *s;
+
+	assert(!rt->closing);
+	rt->on_closed = closed;
+	rt->closed_data = data;
+	execs_end(rt);
+	files_end(rt);
+	pools_drain(rt);
+	TAILQ_FOREACH(s, &rt->sandboxes, link)
+	sandbox_kill(s);
+	rt->closing = true;
+	deadline_set(&rt->deadlines, &rt->close_deadline, clock_monotonic_ms(), on_close_soon);
+}
+
+/* ---- What it says about itself ---- */
+
+static void on_status(struct runtime *rt, void *data, struct wire_msg *msg)
+{
+	if (msg)
+		memcpy(&rt->status, msg->body, sizeof(rt->status));
+	rt->status_asked = false;
+}
+
+static void refresh_status(struct runtime *rt)
+{
+	int64_t now = clock_monotonic_ms();
+
+	if (rt->status_asked || rt->link.state != LINK_READY ||
+	    (rt->status_ms && now - rt->status_ms < STATUS_MS))
+		return;
+	rt->status_ms = now;
+	rt->status_asked = true;
+	link_ask(rt, DL_STATUS, NULL, 0, LINK_BIT(LD_STATUS), on_status, NULL);
+}
+
+void runtime_info_get(struct runtime *rt, struct runtime_info *ret)
+{
+	refresh_status(rt);
+	*ret = (struct runtime_info){
+		.name = "native",
+		.ready = rt->link.state == LINK_READY && !rt->closing,
+		.hard_quota = rt->host.quota != MSG_QUOTA_NONE,
+		.layers = rt->host.layers,
+		.missing = rt->host.required & ~rt->host.layers,
+		.pool_ready = rt->pools.n_ready,
+		.running = rt->execs.running,
+		.queued = rt->execs.queued,
+		.volume_bytes = rt->status.volume_bytes,
+		.volume_free = rt->status.volume_free,
+		.lost_volumes = rt->status.lost_volumes,
+	};
+}
+
+uint32_t runtime_posture(struct runtime *rt, const char *volume, uint32_t tenant)
+{
+	struct volume *v = volume_find(rt, volume);
+	struct pool *p;
+
+	if (v && v->posture)
+		return v->posture;
+	TAILQ_FOREACH(p, &rt->pools.list, link)
+	{
+		if (p->tenant == tenant && p->posture)
+			return p->posture;
+	}
+	return 0;
+}
+
+void runtime_warm(struct runtime *rt, uint32_t tenant, const char *image, bool egress)
+{
+	struct pool *p = pool_get(rt, tenant, image, egress);
+
+	if (p)
+		pool_warm(p);
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * volume: what airlockd knows about each workspace: whose it is, which sandboxes have it attached,
+ * which posture served it last. The bytes are the launcher's.
+ *
+ *   PRESENT -> DELETING -> (gone)
+ *
+ * Deleting ends the commands and file jobs, waits until no sandbox has it attached, then asks the
+ * launcher; new commands and jobs are refused from the first moment on.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "core/native/sandbox.h"
+#include "core/runtime.h"
+
+struct box;
+
+enum volume_state { VOLUME_PRESENT, VOLUME_DELETING, VOLUME_ASKED };
+
+struct volume {
+	char name[MSG_VOLUME_NAME];
+	uint32_t tenant;
+	uint32_t posture; /* of the sandbox that last served it; 0: none yet */
+	enum volume_state state;
+	struct sandbox_list sandboxes; /* attached, not known to be gone */
+	struct box *box;	       /* its file sandbox and jobs; NULL: none */
+	runtime_volume_fn fn;	       /* of the delete */
+	void *data;
+	struct volume *next; /* in its bucket */
+};
+
+struct volume_table {
+	struct volume **buckets; /* owned */
+	size_t n_buckets;	 /* a power of two, or 0 */
+	size_t n;
+};
+
+/* Returns the known one when there is one. NULL: not a name. */
+struct volume *volume_add(struct runtime *rt, const char *name, uint32_t tenant);
+/* NULL when unknown or being deleted. */
+struct volume *volume_find(struct runtime *rt, const char *name);
+/* A sandbox that had it attached is gone. */
+void volume_sandbox_gone(struct runtime *rt, struct volume *v);
+void volume_table_fini(struct volume_table *t);
