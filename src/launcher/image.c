@@ -32,9 +32,7 @@ static const struct packing {
 	const char *option;
 } packings[] = {
 	{ "\x1f\x8b", 2, "--gzip" },
-	{ "\xfd"
-	  "7zXZ",
-	  5, "--xz" },
+	{ "\xfd\x37zXZ", 5, "--xz" },
 	{ "\x28\xb5\x2f\xfd", 4, "--zstd" },
 	{ "", 0, "--warning=no-timestamp" }, /* not packed */
 };

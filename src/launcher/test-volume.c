@@ -591,8 +591,7 @@ static void a_hostile_tar_reaches_nothing_outside(void **state)
 static void what_is_no_tar_is_refused(void **state)
 {
 	static const char *const contents[] = { "", "hello", "\x1f\x8b garbage", "\x28\xb5\x2f\xfd",
-						"\xfd"
-						"7zXZ" };
+						"\xfd\x37zXZ" };
 	char path[256];
 
 	need_host();
