@@ -191,17 +191,17 @@ static int group_change(int fd, uint64_t id, bool create)
 
 static int subvolume_create(int folder, const char *name, uint64_t parent, struct err *err)
 {
-	struct {
-		struct btrfs_qgroup_inherit head;
-		uint64_t group;
-	} inherit = { .head.num_qgroups = 1, .group = parent };
+	_Alignas(struct btrfs_qgroup_inherit) char
+		room[sizeof(struct btrfs_qgroup_inherit) + sizeof(uint64_t)] = { 0 };
+	struct btrfs_qgroup_inherit *inherit = (void *)room;
 	struct btrfs_ioctl_vol_args_v2 args = { 0 };
 
-	_Static_assert(sizeof(inherit.head) == offsetof(typeof(inherit), group), "no gap");
 	if (parent) {
+		inherit->num_qgroups = 1;
+		inherit->qgroups[0] = parent;
 		args.flags = BTRFS_SUBVOL_QGROUP_INHERIT;
-		args.size = sizeof(inherit);
-		args.qgroup_inherit = &inherit.head;
+		args.size = sizeof(room);
+		args.qgroup_inherit = inherit;
 	}
 	snprintf(args.name, sizeof(args.name), "%s", name);
 	if (ioctl(folder, BTRFS_IOC_SUBVOL_CREATE_V2, &args) < 0)
