@@ -49,6 +49,8 @@
 #define RETIRE_AFTER_MS (5 * 60 * 1000)
 #define STOP_DAEMON_MS 3000
 #define STOP_ALL_MS 2000
+/* So that one peer that floods keeps no other waiting. */
+#define MESSAGES_PER_TURN 32
 
 enum sandbox_state { FREE, BUILDING, BLANK, USED };
 
@@ -490,7 +492,7 @@ static void drain(enum peer_kind kind)
 	static const struct wire_pair *const pairs[PEERS] = { &wire_dl, &wire_bl, &wire_sl };
 	struct peer *p = &h.peers[kind];
 
-	while (p->sock >= 0) {
+	for (int n = 0; n < MESSAGES_PER_TURN && p->sock >= 0; n++) {
 		struct wire_msg msg;
 		int r = wire_recv(p->sock, pairs[kind], &msg);
 		if (r == -EAGAIN)
@@ -720,8 +722,9 @@ int handover_main(struct launcher *l)
 			p[k] = (struct pollfd){ .fd = peer->sock, .events = POLLIN };
 		}
 		p[PEERS] = (struct pollfd){ .fd = h.signals, .events = POLLIN };
-		if (poll(p, PEERS + 1, next_timeout(now)) < 0 && errno != EINTR)
-			return 1;
+		/* A poll that failed for want of memory has filled nothing in; the next one may. */
+		if (poll(p, PEERS + 1, next_timeout(now)) < 0)
+			continue;
 		if (p[PEER_DAEMON].revents)
 			drain(PEER_DAEMON);
 		if (p[PEER_BUILDER].revents)
