@@ -13,9 +13,6 @@ sys.path.insert(0, HERE)
 import clients  # noqa: E402
 import harness  # noqa: E402
 
-CI = os.environ.get("CI") == "true"
-KNOBS_BUILD = os.environ.get("AIRLOCK_KNOBS_BUILD") or os.path.join(harness.ROOT, "build-knobs")
-
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "slow: takes more than half a minute")
@@ -101,7 +98,7 @@ def sdk(request):
     try:
         return clients.client(request.param)
     except clients.MissingWheel as missing:
-        (pytest.fail if CI else pytest.skip)(str(missing))
+        (pytest.fail if harness.CI else pytest.skip)(str(missing))
 
 
 @pytest.fixture

@@ -26,6 +26,10 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CACHE = os.environ.get("CACHE") or "/var/cache/airlock"
 BUILD = os.path.abspath(os.environ.get("AIRLOCK_BUILD") or os.path.join(ROOT, "build"))
+KNOBS_BUILD = os.path.abspath(
+    os.environ.get("AIRLOCK_KNOBS_BUILD") or os.path.join(ROOT, "build-knobs")
+)
+CI = os.environ.get("CI") == "true"
 VOLUME_MB = "2048"
 START_SECONDS = 60
 
@@ -321,6 +325,29 @@ class Server:
         assert answer.status == 200, answer
         return answer.json
 
+    def stream(self, session, command, timeout_seconds=15, key=KEYS["a"], **more):
+        """The same as server-sent events: yields (seconds since the request, event, data)."""
+        body = json.dumps(dict(command=command, timeout_seconds=timeout_seconds, **more))
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=100)
+        began = time.monotonic()
+        try:
+            connection.request(
+                "POST",
+                "/v1/sessions/%s/exec" % session,
+                body=body,
+                headers={
+                    "X-API-Key": key,
+                    "Content-Type": "application/json",
+                    "Accept": "text/event-stream",
+                },
+            )
+            answer = connection.getresponse()
+            assert answer.status == 200, answer.read()
+            assert answer.headers["Content-Type"].startswith("text/event-stream")
+            yield from events_of(answer, began)
+        finally:
+            connection.close()
+
     def raw(self, data, timeout=20):
         """Sends bytes, reads one answer; closed says whether the server closed the connection."""
         with socket.create_connection(("127.0.0.1", self.port), timeout) as s:
@@ -330,6 +357,48 @@ class Server:
 
     def connect(self, timeout=20):
         return socket.create_connection(("127.0.0.1", self.port), timeout)
+
+
+def events_of(answer, began):
+    """Server-sent events as they come."""
+    name, data = "message", []
+    while True:
+        line = answer.readline()
+        if not line:
+            return
+        line = line.decode("utf-8").rstrip("\r\n")
+        if line.startswith("event:"):
+            name = line[6:].strip()
+        elif line.startswith("data:"):
+            data.append(line[5:].lstrip(" "))
+        elif not line and data:
+            yield time.monotonic() - began, name, json.loads("\n".join(data))
+            name, data = "message", []
+
+
+def serve_once(env, arguments=("serve",), build=None):
+    """Starts a server that is expected to refuse; (exit status, stderr)."""
+    folder = tempfile.mkdtemp(prefix="airlock-refused-")
+    full = {
+        "SANDBOX_API_KEYS": "a:" + KEYS["a"],
+        "SANDBOX_LISTEN": "127.0.0.1:%d" % free_port(),
+        "SANDBOX_STATE_DIR": folder,
+        "SANDBOX_VOLUME_SIZE_MB": "256",
+    }
+    full.update(env)
+    try:
+        ran = subprocess.run(
+            [os.path.join(build or BUILD, "airlock"), *arguments],
+            env=environment(**full),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            timeout=30,
+            text=True,
+        )
+        return ran.returncode, ran.stderr
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def read_raw(s):

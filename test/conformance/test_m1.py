@@ -7,7 +7,6 @@ send is asked for by hand. Texts are exact.
 
 import json
 import re
-import subprocess
 import threading
 import time
 
@@ -19,29 +18,6 @@ from harness import KEYS
 NO_KEY = "Invalid or missing X-API-Key header"
 TEXT_MISSING = "Error: File '%s' does not exist."
 UNKNOWN = "sbx_0123456789ab"
-
-
-def serve_once(env):
-    """Starts a server that is expected to refuse; (exit status, stderr)."""
-    why = harness.runnable()
-    if why:
-        pytest.skip(why)
-    full = {
-        "SANDBOX_API_KEYS": "a:" + KEYS["a"],
-        "SANDBOX_LISTEN": "127.0.0.1:%d" % harness.free_port(),
-        "SANDBOX_STATE_DIR": "/nonexistent/airlock-state",
-    }
-    full.update(env)
-    ran = subprocess.run(
-        [harness.BUILD + "/airlock", "serve"],
-        env=harness.environment(**full),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        timeout=20,
-        text=True,
-    )
-    return ran.returncode, ran.stderr
 
 
 def routes(server, below="/v1"):
@@ -142,7 +118,10 @@ def test_1_04_static_keys_that_work(servers):
     ],
 )
 def test_1_04_static_keys_that_stop_the_start(env, sentence):
-    status, stderr = serve_once(env)
+    why = harness.runnable()
+    if why:
+        pytest.skip(why)
+    status, stderr = harness.serve_once(env)
     assert status == 78, stderr
     assert re.match(r"airlock: SANDBOX_[A-Z_]+: ", stderr) and sentence in stderr
     assert len(stderr.strip().splitlines()) == 1
