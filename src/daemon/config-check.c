@@ -1,0 +1,481 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Checking: each value by the table of variables, then what takes more than one value or a file.
+ * Every step fills its part of the settings.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/fd.h"
+#include "base/limits.h"
+#include "base/mem.h"
+#include "daemon/address.h"
+#include "daemon/config-parts.h"
+
+#define ADMIN_KEY_MIN 32u
+#define DESCRIPTORS_BESIDE 256u /* what is open beside client connections, at least */
+
+#define DEFAULTS \
+	((struct config_settings){ \
+		.launcher = { .state_dir = "/var/lib/airlock", \
+			      .listen = "127.0.0.1:8000", \
+			      .volumes = "auto", \
+			      .mode = "multi", \
+			      .memory_mb = 256, \
+			      .pids = 64, \
+			      .cpu_milli = 1000, \
+			      .tmp_mb = 64 }, \
+		.session_ttl_s = 1800, \
+		.quota_mb = 512, \
+		.max_sessions = 100, \
+		.pool = 4, \
+		.max_output_mb = 16, \
+		.write_max_mb = 64, \
+		.max_connections = 4096, \
+		.trusted_proxies = "127.0.0.1,::1", \
+		.runtime = "native", \
+		.log_level = LOG_INFO, \
+	})
+
+static const char default_templates[] = "sandbox-base:latest,python:3.11-slim";
+
+static int named(const char *name, struct err *err)
+{
+	return err_wrap(err, "%s", name);
+}
+
+static bool is_on(const struct config *c, const char *name)
+{
+	const char *value = config_value(c, name);
+	struct err ignored;
+	uint64_t on = 0;
+
+	return value &&
+	       variable_check(&variables[variable_index(name)], value, &on, &ignored) >= 0 && on;
+}
+
+/* ---- One by one ---- */
+
+static bool may_have_lines(const char *name)
+{
+	static const char *const names[] = { "SANDBOX_TENANT_LIMITS", "SANDBOX_EGRESS_POLICY",
+					     "SANDBOX_GITHUB_APP_PRIVATE_KEY" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		if (strcmp(names[i], name) == 0)
+			return true;
+	}
+	return false;
+}
+
+static int check_values(struct config *c, struct err *err)
+{
+	for (size_t i = 0; i < n_variables; i++) {
+		const struct variable *v = &variables[i];
+		uint64_t number = 0;
+		if (!c->values[i])
+			continue;
+		if (strpbrk(c->values[i], "\r\n") && !may_have_lines(v->name)) {
+			err_set(err, EINVAL, "must be one line");
+			return named(v->name, err);
+		}
+		if (variable_check(v, c->values[i], &number, err) < 0)
+			return named(v->name, err);
+		if (v->setting)
+			memcpy((char *)&c->settings + v->setting - 1, &number, sizeof(number));
+	}
+	return 0;
+}
+
+static void take_texts(struct config *c)
+{
+	const struct {
+		const char *name;
+		const char **setting;
+	} texts[] = {
+		{ "SANDBOX_STATE_DIR", &c->settings.launcher.state_dir },
+		{ "SANDBOX_LISTEN", &c->settings.launcher.listen },
+		{ "SANDBOX_VOLUMES", &c->settings.launcher.volumes },
+		{ "SANDBOX_MODE", &c->settings.launcher.mode },
+		{ "SANDBOX_TRUSTED_PROXIES", &c->settings.trusted_proxies },
+		{ "SANDBOX_RUNTIME", &c->settings.runtime },
+	};
+	static const char *const levels[] = { "error", "warn", "info", "debug" };
+	const char *level = config_value(c, "SANDBOX_LOG_LEVEL");
+	const char *state = config_value(c, "SANDBOX_SESSION_STATE");
+
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+		const char *value = config_value(c, texts[i].name);
+		if (value)
+			*texts[i].setting = value;
+	}
+	for (size_t i = 0; level && i < ARRAY_SIZE(levels); i++) {
+		if (strcmp(levels[i], level) == 0)
+			c->settings.log_level = (enum log_level)i;
+	}
+	c->settings.single = strcmp(c->settings.launcher.mode, "single") == 0;
+	c->settings.ephemeral = state && strcmp(state, "off") == 0;
+}
+
+/* ---- Keys ---- */
+
+static bool is_tenant_name(struct str name)
+{
+	if (!name.len || name.len > LIMIT_TENANT_NAME)
+		return false;
+	for (size_t i = 0; i < name.len; i++) {
+		char ch = name.data[i];
+		bool word = (ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') ||
+			    (ch >= '0' && ch <= '9');
+		if (!word && (i == 0 || !strchr("._-", ch)))
+			return false;
+	}
+	return true;
+}
+
+/* A key that no header can carry could never be used. */
+static bool is_sendable(struct str key)
+{
+	for (size_t i = 0; i < key.len; i++) {
+		if ((unsigned char)key.data[i] < ' ' || (unsigned char)key.data[i] >= 0x7f)
+			return false;
+	}
+	return key.len <= LIMIT_KEY;
+}
+
+static int add_key(struct config *c, struct str tenant, struct str key, struct err *err)
+{
+	for (size_t i = 0; i < c->n_keys; i++) {
+		if (str_eq(str_of(c->keys[i].key), key))
+			return err_set(err, EINVAL, "the same key is given twice");
+	}
+	c->keys = mem_grow(c->keys, c->n_keys + 1, sizeof(*c->keys));
+	c->keys[c->n_keys++] = (struct config_key){ mem_dup_n(tenant.data, tenant.len),
+						    mem_dup_n(key.data, key.len) };
+	return 0;
+}
+
+static int add_entry(struct config *c, struct str entry, unsigned n, struct err *err)
+{
+	const char *colon = memchr(entry.data, ':', entry.len);
+	struct str tenant = entry, key = { NULL, 0 };
+	char shown[64];
+
+	if (colon) {
+		tenant = str_trim((struct str){ entry.data, (size_t)(colon - entry.data) });
+		key = str_trim(str_from(entry, (size_t)(colon - entry.data) + 1));
+	}
+	if (!tenant.len || !key.len)
+		return err_set(err, EINVAL, "entry %u lacks a tenant or a key", n);
+	if (!is_tenant_name(tenant)) {
+		_cleanup_free_ char *text = mem_dup_n(tenant.data, tenant.len);
+		return err_set(
+			err, EINVAL,
+			"entry %u: '%s' is not a tenant name (letters, digits, '.', '_', '-'; "
+			"at most 63, the first a letter or digit)",
+			n, variable_show(text, shown, sizeof(shown)));
+	}
+	if (!is_sendable(key))
+		return err_set(err, EINVAL,
+			       "entry %u: the key must be at most 512 printable ASCII characters",
+			       n);
+	return add_key(c, tenant, key, err);
+}
+
+static int check_keys(struct config *c, struct err *err)
+{
+	const char *many = config_value(c, "SANDBOX_API_KEYS");
+	const char *one = config_value(c, "SANDBOX_API_KEY");
+	struct str rest = str_of(many), entry;
+
+	for (unsigned n = 1; many && str_split(&rest, ',', &entry); n++) {
+		entry = str_trim(entry);
+		if (entry.len && add_entry(c, entry, n, err) < 0)
+			return named("SANDBOX_API_KEYS", err);
+	}
+	if (one && !is_sendable(str_of(one))) {
+		err_set(err, EINVAL, "must be at most 512 printable ASCII characters");
+		return named("SANDBOX_API_KEY", err);
+	}
+	if (one && add_key(c, STR("default"), str_of(one), err) < 0)
+		return named("SANDBOX_API_KEY", err);
+	if (!c->n_keys && !config_value(c, "SANDBOX_KEYSTORE")) {
+		err_set(err, EINVAL, "set SANDBOX_API_KEYS, SANDBOX_API_KEY or SANDBOX_KEYSTORE");
+		return named("SANDBOX_API_KEYS", err);
+	}
+	return 0;
+}
+
+static int check_admin_key(struct config *c, struct err *err)
+{
+	const char *admin = config_value(c, "SANDBOX_ADMIN_KEY");
+	bool same = false;
+
+	if (!admin)
+		return 0;
+	for (size_t i = 0; i < c->n_keys; i++)
+		same |= strcmp(c->keys[i].key, admin) == 0;
+	if (strlen(admin) < ADMIN_KEY_MIN)
+		err_set(err, EINVAL, "must have at least %u characters", ADMIN_KEY_MIN);
+	else if (!is_sendable(str_of(admin)))
+		err_set(err, EINVAL, "must be at most 512 printable ASCII characters");
+	else if (same)
+		err_set(err, EINVAL, "is also a static key; an admin key must be nothing else");
+	else
+		return 0;
+	return named("SANDBOX_ADMIN_KEY", err);
+}
+
+/* ---- Files ---- */
+
+/* The text of a variable, or of the file that its second form names; NULL: neither is set. */
+static int text_or_file(struct config *c, const char *variable, const char *file_variable,
+			struct buf *text, const char **ret, const char **ret_named, struct err *err)
+{
+	const char *value = config_value(c, variable), *path = config_value(c, file_variable);
+	char shown[64];
+
+	*ret = value;
+	*ret_named = variable;
+	if (value || !path)
+		return 0;
+	*ret_named = file_variable;
+	_cleanup_fd_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		err_errno(err, "cannot be opened");
+	else if (config_read_file(fd, text, err) >= 0) {
+		*ret = text->data;
+		return 0;
+	}
+	err_wrap(err, "'%s'", variable_show(path, shown, sizeof(shown)));
+	return named(file_variable, err);
+}
+
+static bool is_blank(const char *text)
+{
+	while (isspace((unsigned char)*text))
+		text++;
+	return !*text;
+}
+
+static int check_limits(struct config *c, struct err *err)
+{
+	_cleanup_buf_ struct buf text = BUF(CONFIG_FILE_MAX);
+	const char *json, *name;
+
+	if (text_or_file(c, "SANDBOX_TENANT_LIMITS", "SANDBOX_TENANT_LIMITS_FILE", &text, &json,
+			 &name, err) < 0)
+		return -err->code;
+	if (policy_parse_limits(json, &c->limits, err) < 0)
+		return named(name, err);
+	return 0;
+}
+
+static int check_egress(struct config *c, struct err *err)
+{
+	_cleanup_buf_ struct buf text = BUF(CONFIG_FILE_MAX);
+	const char *json, *name;
+
+	if (text_or_file(c, "SANDBOX_EGRESS_POLICY", "SANDBOX_EGRESS_POLICY_FILE", &text, &json,
+			 &name, err) < 0)
+		return -err->code;
+	if (json && !is_blank(json) && policy_check(json, err) < 0)
+		return named(name, err);
+	return 0;
+}
+
+/* ---- Templates ---- */
+
+static bool is_image_name(struct str name)
+{
+	for (size_t i = 0; i < name.len; i++) {
+		char ch = name.data[i];
+		bool word = (ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') ||
+			    (ch >= '0' && ch <= '9');
+		if (!word && (i == 0 || !strchr("._:-", ch)))
+			return false;
+	}
+	/* What the launcher can name, with its NUL. */
+	return name.len > 0 && name.len < 64;
+}
+
+static int check_templates(struct config *c, struct err *err)
+{
+	const char *value = config_value(c, "SANDBOX_TEMPLATES");
+	char shown[64];
+
+	c->templates_text = mem_dup(value ? value : default_templates);
+	for (char *at = c->templates_text, *next; at; at = next) {
+		next = strchr(at, ',');
+		if (next)
+			*next++ = '\0';
+		struct str name = str_trim(str_of(at));
+		if (!name.len)
+			continue;
+		char *own = at + (name.data - at);
+		own[name.len] = '\0';
+		if (!is_image_name(name) || c->settings.n_templates == CONFIG_TEMPLATES_MAX) {
+			err_set(err, EINVAL,
+				"'%s' is not an image name (letters, digits, '.', '_', ':', '-'; "
+				"at most 63; at most %u names)",
+				variable_show(own, shown, sizeof(shown)), CONFIG_TEMPLATES_MAX);
+			return named("SANDBOX_TEMPLATES", err);
+		}
+		c->templates[c->settings.n_templates++] = own;
+	}
+	if (!c->settings.n_templates) {
+		err_set(err, EINVAL, "names no template");
+		return named("SANDBOX_TEMPLATES", err);
+	}
+	c->settings.templates = c->templates;
+	return 0;
+}
+
+/* ---- What takes more than one value ---- */
+
+static int check_listen(struct config *c, struct err *err)
+{
+	struct config_listen l;
+
+	if (c->settings.single || is_on(c, "SANDBOX_ALLOW_PLAIN_HTTP") ||
+	    !config_parse_listen(c->settings.launcher.listen, &l) || config_listen_is_local(&l))
+		return 0;
+	err_set(err, EINVAL,
+		"keys would travel in clear; put a TLS proxy in front or set "
+		"SANDBOX_ALLOW_PLAIN_HTTP=1");
+	return named("SANDBOX_LISTEN", err);
+}
+
+static int check_host(struct config *c, struct err *err)
+{
+	struct rlimit limit;
+
+	if (!c->settings.single && strcmp(c->settings.launcher.volumes, "plain") == 0) {
+		err_set(err, EINVAL,
+			"plain folders have no hard quota, so many tenants cannot share them; use "
+			"btrfs, or SANDBOX_MODE=single");
+		return named("SANDBOX_VOLUMES", err);
+	}
+	if (is_on(c, "SANDBOX_REQUIRE_GVISOR")) {
+		err_set(err, EINVAL, "is set and the runtime is '%s', not runsc",
+			c->settings.runtime);
+		return named("SANDBOX_REQUIRE_GVISOR", err);
+	}
+	if (config_value(c, "SANDBOX_MAX_CONNECTIONS") && getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
+	    c->settings.max_connections + DESCRIPTORS_BESIDE > limit.rlim_max) {
+		err_set(err, EINVAL,
+			"%llu connections are more than the descriptor limit of %llu "
+			"allows",
+			(unsigned long long)c->settings.max_connections,
+			(unsigned long long)limit.rlim_max);
+		return named("SANDBOX_MAX_CONNECTIONS", err);
+	}
+	return 0;
+}
+
+/* One variable of a group without the others. */
+static int check_together(struct config *c, const char *const *names, struct err *err)
+{
+	const char *set = NULL, *unset = NULL;
+
+	for (; *names; names++) {
+		if (config_value(c, *names))
+			set = *names;
+		else
+			unset = *names;
+	}
+	if (!set || !unset)
+		return 0;
+	err_set(err, EINVAL, "is set without %s", unset);
+	return named(set, err);
+}
+
+static int check_groups(struct config *c, struct err *err)
+{
+	static const char *const groups[][6] = {
+		{ "SANDBOX_CONSOLE_BASE_URL", "SANDBOX_CONSOLE_SECRET" },
+		{ "SANDBOX_GITHUB_CLIENT_ID", "SANDBOX_GITHUB_CLIENT_SECRET" },
+		{ "SANDBOX_GITHUB_APP_ID", "SANDBOX_GITHUB_APP_SLUG",
+		  "SANDBOX_GITHUB_APP_CLIENT_ID", "SANDBOX_GITHUB_APP_CLIENT_SECRET",
+		  "SANDBOX_GITHUB_APP_PRIVATE_KEY" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(groups); i++) {
+		if (check_together(c, groups[i], err) < 0)
+			return -err->code;
+	}
+	return 0;
+}
+
+static int check_console(struct config *c, struct err *err)
+{
+	const char *secret = config_value(c, "SANDBOX_CONSOLE_SECRET");
+	bool key_login = is_on(c, "SANDBOX_CONSOLE_KEY_LOGIN");
+
+	if (!secret) {
+		if (!key_login)
+			return 0;
+		err_set(err, EINVAL, "is set without SANDBOX_CONSOLE_BASE_URL");
+		return named("SANDBOX_CONSOLE_KEY_LOGIN", err);
+	}
+	if (strlen(secret) < ADMIN_KEY_MIN) {
+		err_set(err, EINVAL, "must have at least %u characters", ADMIN_KEY_MIN);
+		return named("SANDBOX_CONSOLE_SECRET", err);
+	}
+	if (!config_value(c, "SANDBOX_KEYSTORE") || !config_value(c, "SANDBOX_ACCOUNTS"))
+		err_set(err, EINVAL, "the console needs SANDBOX_KEYSTORE and SANDBOX_ACCOUNTS");
+	else if (!key_login && !config_value(c, "SANDBOX_GITHUB_CLIENT_ID"))
+		err_set(err, EINVAL,
+			"the console needs a way to sign in: SANDBOX_GITHUB_CLIENT_ID "
+			"with its secret, or SANDBOX_CONSOLE_KEY_LOGIN=1");
+	else
+		return 0;
+	return named("SANDBOX_CONSOLE_BASE_URL", err);
+}
+
+static bool lies_in(struct str host, struct str domain)
+{
+	size_t n = domain.len;
+
+	if (host.len < n || !str_eq_nocase(str_from(host, host.len - n), domain))
+		return false;
+	return host.len == n || host.data[host.len - n - 1] == '.';
+}
+
+/* A preview is a tenant's page: its origin must never be one of ours. */
+static int check_preview(struct config *c, struct err *err)
+{
+	static const char *const ours[] = { "SANDBOX_CONSOLE_BASE_URL", "SANDBOX_PUBLIC_URL" };
+	const char *preview = config_value(c, "SANDBOX_PREVIEW_DOMAIN");
+	struct str domain = address_without_port(preview);
+
+	for (size_t i = 0; preview && i < ARRAY_SIZE(ours); i++) {
+		struct str host = address_host_of_url(config_value(c, ours[i]));
+		if (!host.data || !lies_in(host, domain))
+			continue;
+		err_set(err, EINVAL, "equals or contains the host of %s", ours[i]);
+		return named("SANDBOX_PREVIEW_DOMAIN", err);
+	}
+	return 0;
+}
+
+int config_check(struct config *c, struct err *err)
+{
+	static int (*const checks[])(struct config * c, struct err * err) = {
+		check_values, check_keys,      check_admin_key, check_limits,
+		check_egress, check_templates, check_listen,	check_host,
+		check_groups, check_console,   check_preview,
+	};
+
+	c->settings = DEFAULTS;
+	take_texts(c);
+	for (size_t i = 0; i < ARRAY_SIZE(checks); i++) {
+		if (checks[i](c, err) < 0)
+			return -err->code;
+	}
+	return 0;
+}
