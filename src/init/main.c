@@ -7,14 +7,15 @@
  *
  * States, and what is accepted from airlockd in each:
  *
- *   BLANK    nothing is attached and no job came        DI_EXEC DI_FILE DI_END
- *   WAITING  one of job and workspace is here           DI_KILL DI_END
- *   COMMAND  at least one command runs or has run       DI_EXEC (kept sandboxes only) DI_KILL
- * DI_END FILES    the tenant process serves file jobs        DI_FILE DI_END
+ *   BLANK     nothing is attached: only the hand-over role is listened to. A job may wait in
+ *             airlockd's socket meanwhile, so one wake-up is enough for both.
+ *   ATTACHED  the workspace is there, no job came yet     DI_EXEC DI_FILE DI_END
+ *   COMMAND   at least one command runs or has run        DI_EXEC (kept sandboxes only) DI_KILL
+ * DI_END FILES     the tenant process serves file jobs         DI_FILE DI_END
  *
- * From the hand-over role exactly one LI_ATTACH is accepted, in BLANK or WAITING. Anything else, a
- * malformed message, the end of airlockd's socket or of the lifeline ends init, and with PID 1 the
- * kernel ends everything in the sandbox.
+ * From the hand-over role exactly one LI_ATTACH is accepted, in BLANK. Anything else, a malformed
+ * message, the end of airlockd's socket or of the lifeline ends init, and with PID 1 the kernel
+ * ends everything in the sandbox.
  *
  * What init may still do shrinks on the way: CAP_SYS_ADMIN (to attach the workspace) goes right
  * after the attach, because the flags of a moved mount are not locked; CAP_SETUID, CAP_SETGID,
@@ -49,11 +50,11 @@
 #define CAPS_SPAWN (CAP(CAP_SETUID) | CAP(CAP_SETGID) | CAP(CAP_SETPCAP))
 #define ACCEPT(type) (UINT64_C(1) << (type))
 
-enum state { BLANK, WAITING, COMMAND, FILES, STATES };
+enum state { BLANK, ATTACHED, COMMAND, FILES, STATES };
 
 static const uint64_t accepted[STATES] = {
-	[BLANK] = ACCEPT(DI_EXEC) | ACCEPT(DI_FILE) | ACCEPT(DI_END),
-	[WAITING] = ACCEPT(DI_KILL) | ACCEPT(DI_END),
+	[BLANK] = 0,
+	[ATTACHED] = ACCEPT(DI_EXEC) | ACCEPT(DI_FILE) | ACCEPT(DI_END),
 	[COMMAND] = ACCEPT(DI_EXEC) | ACCEPT(DI_KILL) | ACCEPT(DI_END),
 	[FILES] = ACCEPT(DI_FILE) | ACCEPT(DI_END),
 };
@@ -69,12 +70,9 @@ struct command {
 
 struct init {
 	enum state state;
-	bool attached;
 	bool keep;
 	int signals;
-	struct command spare;  /* forked ahead, waiting; in FILES the worker */
-	struct wire_msg first; /* the job that waits for the workspace */
-	bool has_first;
+	struct command spare; /* forked ahead, waiting; in FILES the worker */
 	struct command commands[COMMANDS_MAX];
 };
 
@@ -172,7 +170,6 @@ static void start_job(struct wire_msg *msg)
 		start_command(msg);
 	else
 		start_files(msg);
-	wire_msg_fini(msg);
 }
 
 static void kill_command(uint32_t id)
@@ -199,22 +196,13 @@ static void on_control(void)
 	case DI_KILL: {
 		struct di_kill body;
 		memcpy(&body, msg.body, sizeof(body));
-		if (in.has_first)
-			end();
 		kill_command(body.id);
 		break;
 	}
 	default:
 		if (in.state == COMMAND && !in.keep)
 			end();
-		if (in.attached) {
-			start_job(&msg);
-		} else {
-			in.first = msg;
-			in.has_first = true;
-			in.state = WAITING;
-		}
-		return;
+		start_job(&msg);
 	}
 	wire_msg_fini(&msg);
 }
@@ -227,7 +215,7 @@ static void on_handover(void)
 
 	if (r == -EAGAIN)
 		return;
-	if (r <= 0 || in.attached || in.state > WAITING)
+	if (r <= 0)
 		end();
 	if (syscall(SYS_move_mount, msg.fds[0], "", AT_FDCWD, LAYOUT_WORKSPACE,
 		    MOVE_MOUNT_F_EMPTY_PATH) < 0)
@@ -236,11 +224,8 @@ static void on_handover(void)
 	if (lock_keep_capabilities(CAPS_SPAWN | CAP(CAP_KILL), &err) < 0)
 		end();
 	close(LAYOUT_FD_HANDOVER);
-	in.attached = true;
-	if (in.has_first) {
-		in.has_first = false;
-		start_job(&in.first);
-	}
+	in.state = ATTACHED;
+	on_control();
 }
 
 /* The socket of a process that is about to exec: says how that went. */
@@ -336,8 +321,8 @@ static _Noreturn void serve(void)
 {
 	for (;;) {
 		struct pollfd p[5 + COMMANDS_MAX] = {
-			{ .fd = LAYOUT_FD_CONTROL, .events = POLLIN },
-			{ .fd = in.attached ? -1 : LAYOUT_FD_HANDOVER, .events = POLLIN },
+			{ .fd = LAYOUT_FD_CONTROL, .events = in.state == BLANK ? 0 : POLLIN },
+			{ .fd = in.state == BLANK ? LAYOUT_FD_HANDOVER : -1, .events = POLLIN },
 			{ .fd = LAYOUT_FD_LIFELINE, .events = POLLIN },
 			{ .fd = in.signals, .events = POLLIN },
 			{ .fd = in.spare.sock, .events = POLLIN },
@@ -360,9 +345,9 @@ static _Noreturn void serve(void)
 			on_worker();
 		if (p[3].revents)
 			reap();
-		if (p[1].revents && !in.attached)
+		if (p[1].revents)
 			on_handover();
-		if (p[0].revents)
+		else if (p[0].revents)
 			on_control();
 	}
 }
