@@ -49,6 +49,7 @@
 #define RETIRE_AFTER_MS (5 * 60 * 1000)
 #define STOP_DAEMON_MS 3000
 #define STOP_ALL_MS 2000
+#define ENDING_MS 500
 /* So that one peer that floods keeps no other waiting. */
 #define MESSAGES_PER_TURN 32
 
@@ -509,10 +510,15 @@ static void drain(enum peer_kind kind)
 			else
 				r = 1;
 		}
-		if (r <= 0) {
+		if (r < 0)
 			peer_kill(p);
-			return;
+		if (r == 0) {
+			/* It is ending, most likely; its exit status is worth waiting for. */
+			fd_close(&p->sock);
+			p->kill_at_ms = clock_monotonic_ms() + ENDING_MS;
 		}
+		if (r <= 0)
+			return;
 	}
 }
 
@@ -672,9 +678,13 @@ static int next_timeout(int64_t now)
 {
 	int64_t at = now + 60000;
 
-	for (int k = 0; k < PEERS; k++)
-		if (h.peers[k].start_at_ms && h.peers[k].start_at_ms < at)
-			at = h.peers[k].start_at_ms;
+	for (int k = 0; k < PEERS; k++) {
+		const struct peer *p = &h.peers[k];
+		if (p->start_at_ms && p->start_at_ms < at)
+			at = p->start_at_ms;
+		if (p->kill_at_ms && p->kill_at_ms < at)
+			at = p->kill_at_ms;
+	}
 	if (h.stopping && h.stop_by_ms < at)
 		at = h.stop_by_ms;
 	return at > now ? (int)(at - now) : 0;
@@ -719,6 +729,8 @@ int handover_main(struct launcher *l)
 			struct peer *peer = &h.peers[k];
 			if (peer->start_at_ms && now >= peer->start_at_ms && !h.stopping)
 				start_peer((enum peer_kind)k);
+			if (peer->kill_at_ms && now >= peer->kill_at_ms)
+				peer_kill(peer);
 			p[k] = (struct pollfd){ .fd = peer->sock, .events = POLLIN };
 		}
 		p[PEERS] = (struct pollfd){ .fd = h.signals, .events = POLLIN };

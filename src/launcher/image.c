@@ -4,7 +4,7 @@
  * with inodes of its own. A clone knows its image by the image's uuid, so one that was made of an
  * earlier image of the same name is noticed and replaced.
  *
- * Adding: <name>.creating is made and locked, tar fills it in a cage (volume-program.c), the mount
+ * Adding: <name>.creating is made, tar fills it in a cage (volume-program.c), the mount
  * points that every sandbox needs are checked, everything is written to disk, the tree is sealed
  * and gets its name. The tar may be hostile: nothing in the new tree is opened by path, and nothing
  * in it is trusted but that these few names are directories.
@@ -12,7 +12,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 
@@ -185,52 +184,64 @@ static int make_tree(struct volumes *v, const char *making, int *ret_fd, struct 
 	uint64_t bytes, available;
 	int r = volumes_space(v, &bytes, &available, err);
 
-	if (r == 0 && faccessat(v->images_fd, making, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
-		r = volume_set_aside(v->images_fd, making, err);
 	if (r == 0)
 		r = volume_backend(v)->make(v, v->images_fd, making, 0, available / 2, err);
 	if (r == 0)
 		r = volume_open_folder(v->images_fd, making, &fd, err);
 	if (r < 0)
 		return r;
-	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
-		return err_errno(err, "locking %s", making);
 	if (fchown(fd, IMAGE_OWNER, IMAGE_OWNER) < 0 || fchmod(fd, 0755) < 0)
 		return err_errno(err, "preparing %s", making);
 	*ret_fd = take_fd(&fd);
 	return 0;
 }
 
+/* Fills <making> and makes it <image>. */
+static int add_tree(struct volumes *v, const char *image, const char *making, int tar,
+		    const char *option, struct err *err)
+{
+	_cleanup_fd_ int tree = -1;
+	int r = make_tree(v, making, &tree, err);
+
+	if (r == 0)
+		r = unpack(tree, tar, option, err);
+	if (r == 0)
+		r = check_mount_points(tree, err);
+	if (r < 0)
+		return r;
+	/* The data first: a name that survives a power cut must not stand for empty files. */
+	if (syncfs(tree) < 0)
+		return err_errno(err, "writing it to disk");
+	r = volume_backend(v)->seal(v, tree, err);
+	if (r < 0)
+		return r;
+	if (renameat2(v->images_fd, making, v->images_fd, image, RENAME_NOREPLACE) < 0)
+		return err_errno(err, "giving it its name");
+	return 0;
+}
+
 int image_add(struct volumes *v, const char *image, const char *tar_path, struct err *err)
 {
-	_cleanup_fd_ int tar = -1, tree = -1;
+	_cleanup_fd_ int tar = -1;
 	char making[MSG_IMAGE_NAME + 16];
 	const char *option = NULL;
+	struct err ignored;
 	int r = need_image_name(image, err);
 
 	if (r < 0)
 		return r;
 	if (image_exists(v, image))
 		return err_set(err, EEXIST, "there is an image %s already", image);
-	snprintf(making, sizeof(making), "%.63s" VOLUME_CREATING, image);
 	r = open_tar(tar_path, &tar, &option, err);
-	if (r == 0)
-		r = make_tree(v, making, &tree, err);
-	if (r == 0)
-		r = unpack(tree, tar, option, err);
-	if (r == 0)
-		r = check_mount_points(tree, err);
-	if (r < 0)
-		return r == -EEXIST ? r : err_wrap(err, "unpacking %s", tar_path);
-	/* The data first: a name that survives a power cut must not stand for empty files. */
-	if (syncfs(tree) < 0)
-		return err_errno(err, "writing the image %s to disk", image);
-	r = volume_backend(v)->seal(v, tree, err);
 	if (r < 0)
 		return r;
-	if (renameat2(v->images_fd, making, v->images_fd, image, RENAME_NOREPLACE) < 0)
-		return err_errno(err, "finishing the image %s", image);
-	return 0;
+	snprintf(making, sizeof(making), "%.63s" VOLUME_CREATING, image);
+	r = add_tree(v, image, making, tar, option, err);
+	if (r == 0)
+		return 0;
+	if (r != -EEXIST) /* then it is somebody else's */
+		volume_set_aside(v->images_fd, making, &ignored);
+	return err_wrap(err, "adding the image %s from %s", image, tar_path);
 }
 
 /* ---- removing and listing -------------------------------------------------------------------- */

@@ -135,11 +135,13 @@ void peer_kill(struct peer *p)
 {
 	if (p->pid > 0)
 		kill(p->pid, SIGKILL);
+	p->kill_at_ms = 0;
 	fd_close(&p->sock);
 }
 
 void peer_close(struct peer *p)
 {
 	fd_close(&p->sock);
+	p->kill_at_ms = 0;
 	p->pid = 0;
 }

@@ -19,6 +19,7 @@ struct peer {
 	uint32_t restarts;
 	int64_t started_ms;
 	int64_t start_at_ms; /* 0: nothing is due */
+	int64_t kill_at_ms;  /* 0: nothing is due; its socket has ended */
 };
 
 int peer_start_role(struct peer *p, struct launcher *l, void (*role)(struct launcher *l, int sock),

@@ -5,8 +5,7 @@
  * directory, named by the descriptor of the folder that it lies in and a checked name.
  *
  * Below the root (struct volumes.root_fd) lie volumes/, images/ and clones/. In each of them a name
- * that ends in .creating or .deleting belongs to volume_delete_next, unless its maker holds a lock
- * (flock) on it.
+ * that ends in .creating belongs to its maker, one that ends in .deleting to volume_delete_next.
  */
 #pragma once
 
@@ -28,8 +27,7 @@ struct volume_backend {
 	int (*destroy)(struct volumes *v, int folder, const char *name, struct err *err);
 	int (*usage)(struct volumes *v, int tree, uint64_t group, uint64_t *ret_used,
 		     uint64_t *ret_limit, struct err *err);
-	/* Removes quota groups whose trees are gone; 1 when some have to wait. NULL: nothing to do.
-	 */
+	/* As volume_sweep; NULL: there are no groups. */
 	int (*sweep)(struct volumes *v, struct err *err);
 };
 

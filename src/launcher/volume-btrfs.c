@@ -26,6 +26,7 @@
 #include "launcher/volume-backend.h"
 
 #define SUBVOLUME_INODE 256 /* BTRFS_FIRST_FREE_OBJECTID: the root directory of every subvolume */
+#define SWEEP_STEP 256
 #define GROUP(level, id) ((uint64_t)(level) << BTRFS_QGROUP_LEVEL_SHIFT | (id))
 
 /* ---- searching the file system's own trees --------------------------------------------------- */
@@ -187,6 +188,34 @@ static int group_change(int fd, uint64_t id, bool create)
 	return ioctl(fd, BTRFS_IOC_QGROUP_CREATE, &args);
 }
 
+/* Reads an item about a quota group; false when there is none. */
+static bool group_item(int root, uint64_t object, uint32_t type, uint64_t group, void *data,
+		       size_t size)
+{
+	struct search s;
+	struct item item;
+	struct err ignored;
+
+	search_init(&s, root, BTRFS_QUOTA_TREE_OBJECTID, object, type);
+	s.args.key.min_offset = s.args.key.max_offset = group;
+	if (search_next(&s, &item, &ignored) != 1 || item.head.len < size)
+		return false;
+	if (size)
+		memcpy(data, item.data, size);
+	return true;
+}
+
+/* The kernel ignores the name of a group that it does not know, and then no limit would hold. */
+static int group_check_member(int root, int tree, uint64_t parent, struct err *err)
+{
+	uint64_t id;
+	int r = subvolume_id(tree, &id, err);
+
+	if (r == 0 && !group_item(root, id, BTRFS_QGROUP_RELATION_KEY, parent, NULL, 0))
+		r = err_set(err, EIO, "a new volume did not get into its quota group");
+	return r;
+}
+
 /* ---- subvolumes ------------------------------------------------------------------------------ */
 
 static int subvolume_create(int folder, const char *name, uint64_t parent, struct err *err)
@@ -220,10 +249,12 @@ static int btrfs_make(struct volumes *v, int folder, const char *name, uint64_t 
 	int r = parent && limit_bytes ? group_limit(folder, parent, limit_bytes, err) : 0;
 	if (r == 0)
 		r = subvolume_create(folder, name, parent, err);
-	if (r < 0 || parent || !limit_bytes || v->quota == MSG_QUOTA_NONE)
+	if (r == 0)
+		r = volume_open_folder(folder, name, &fd, err);
+	if (r < 0 || !limit_bytes || v->quota == MSG_QUOTA_NONE)
 		return r;
-	r = volume_open_folder(folder, name, &fd, err);
-	return r < 0 ? r : group_limit(fd, 0, limit_bytes, err);
+	return parent ? group_check_member(v->root_fd, fd, parent, err)
+		      : group_limit(fd, 0, limit_bytes, err);
 }
 
 static int btrfs_seal(struct volumes *v, int tree, struct err *err)
@@ -320,21 +351,6 @@ static int btrfs_destroy(struct volumes *v, int folder, const char *name, struct
 
 /* ---- usage and the groups that deleted trees leave behind ------------------------------------- */
 
-/* Reads the item of a quota group; false when there is none. */
-static bool group_item(int root, uint32_t type, uint64_t group, void *data, size_t size)
-{
-	struct search s;
-	struct item item;
-	struct err ignored;
-
-	search_init(&s, root, BTRFS_QUOTA_TREE_OBJECTID, 0, type);
-	s.args.key.min_offset = s.args.key.max_offset = group;
-	if (search_next(&s, &item, &ignored) != 1 || item.head.len < size)
-		return false;
-	memcpy(data, item.data, size);
-	return true;
-}
-
 static int btrfs_usage(struct volumes *v, int tree, uint64_t group, uint64_t *ret_used,
 		       uint64_t *ret_limit, struct err *err)
 {
@@ -347,10 +363,11 @@ static int btrfs_usage(struct volumes *v, int tree, uint64_t group, uint64_t *re
 	int r = v->quota == MSG_QUOTA_FULL ? subvolume_id(tree, &id, err) : 0;
 	if (r < 0)
 		return r;
-	if (!group_item(v->root_fd, BTRFS_QGROUP_INFO_KEY, id, &info, sizeof(info)))
+	if (!group_item(v->root_fd, 0, BTRFS_QGROUP_INFO_KEY, id, &info, sizeof(info)))
 		return err_set(err, ENOENT, "the volume has no quota group");
-	bool limited = group_item(v->root_fd, BTRFS_QGROUP_LIMIT_KEY, id, &limit, sizeof(limit)) &&
-		       (le64toh(limit.flags) & BTRFS_QGROUP_LIMIT_MAX_RFER);
+	bool limited =
+		group_item(v->root_fd, 0, BTRFS_QGROUP_LIMIT_KEY, id, &limit, sizeof(limit)) &&
+		(le64toh(limit.flags) & BTRFS_QGROUP_LIMIT_MAX_RFER);
 	*ret_used = le64toh(info.rfer);
 	*ret_limit = limited ? le64toh(limit.max_rfer) : 0;
 	return 0;
@@ -368,47 +385,41 @@ static int subvolume_exists(int root, uint64_t id, struct err *err)
 
 static bool session_exists(struct volumes *v, uint64_t group)
 {
-	static const char *const suffixes[] = { "", VOLUME_CREATING, VOLUME_DELETING };
-	char name[64];
+	char name[MSG_VOLUME_NAME];
 
-	for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
-		snprintf(name, sizeof(name), "sbx_%012llx%s",
-			 (unsigned long long)(group & (GROUP(1, 0) - 1)), suffixes[i]);
-		if (faccessat(v->volumes_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
-			return true;
-	}
-	return false;
+	snprintf(name, sizeof(name), "sbx_%012llx",
+		 (unsigned long long)(group & (GROUP(1, 0) - 1)));
+	return faccessat(v->volumes_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/* First the groups of trees, then those of sessions, which are EBUSY while they have members. */
+/* Groups of trees come first in the order of numbers, then those of sessions. What still has
+ * members or bytes is EBUSY and stays for another round. */
 static int btrfs_sweep(struct volumes *v, struct err *err)
 {
-	bool waiting = false;
+	struct search s;
+	struct item item;
+	int r = 0;
 
 	if (v->quota == MSG_QUOTA_NONE)
 		return 0;
-	for (unsigned level = 0; level <= 1; level++) {
-		struct search s;
-		struct item item;
-		int r;
-
-		search_init(&s, v->root_fd, BTRFS_QUOTA_TREE_OBJECTID, 0, BTRFS_QGROUP_INFO_KEY);
-		s.args.key.min_offset = level == 0 ? SUBVOLUME_INODE : GROUP(1, 0);
-		s.args.key.max_offset = GROUP(level + 1, 0) - 1;
-		while ((r = search_next(&s, &item, err)) > 0) {
-			uint64_t id = item.head.offset;
-			int used = level == 0 ? subvolume_exists(v->root_fd, id, err)
-					      : session_exists(v, id);
-
-			if (used < 0)
-				return used;
-			if (!used && group_change(v->root_fd, id, false) < 0 && errno != ENOENT)
-				waiting = true;
-		}
-		if (r < 0)
+	search_init(&s, v->root_fd, BTRFS_QUOTA_TREE_OBJECTID, 0, BTRFS_QGROUP_INFO_KEY);
+	s.args.key.min_offset = v->sweep_at > SUBVOLUME_INODE ? v->sweep_at : SUBVOLUME_INODE;
+	for (unsigned n = 0; n < SWEEP_STEP; n++) {
+		r = search_next(&s, &item, err);
+		if (r <= 0) {
+			v->sweep_at = 0;
 			return r;
+		}
+		uint64_t id = item.head.offset;
+		int used = id < GROUP(1, 0) ? subvolume_exists(v->root_fd, id, err)
+					    : session_exists(v, id);
+		if (used < 0)
+			return used;
+		if (!used)
+			group_change(v->root_fd, id, false);
+		v->sweep_at = id + 1;
 	}
-	return waiting;
+	return 1;
 }
 
 const struct volume_backend volume_btrfs = {

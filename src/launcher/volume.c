@@ -10,14 +10,11 @@
 #include <sys/statfs.h>
 #include <sys/xattr.h>
 
-#include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "launcher/volume-backend.h"
 
 #define XATTR_TENANT "trusted.airlock.tenant"
-#define SWEEP_GROUPS_MS 10000
-#define SWEEP_GROUPS_PASSES 12 /* the cleaner starts at the next commit, at most 30 s later */
 
 const struct volume_backend *volume_backend(const struct volumes *v)
 {
@@ -44,6 +41,13 @@ static uint64_t volume_group(const char *name)
 	for (const char *p = name + 4; *p; p++)
 		n = n << 4 | (uint64_t)(*p <= '9' ? *p - '0' : *p - 'a' + 10);
 	return n;
+}
+
+static bool ends_with(const char *name, const char *suffix)
+{
+	size_t len = strlen(name), n = strlen(suffix);
+
+	return len > n && memcmp(name + len - n, suffix, n) == 0;
 }
 
 static int need_name(const char *name, struct err *err)
@@ -124,7 +128,10 @@ static int open_plain(struct volumes *v, int state, struct err *err)
 {
 	v->kind = MSG_VOLUMES_PLAIN;
 	v->quota = MSG_QUOTA_NONE;
-	return volume_open_folder(state, ".", &v->root_fd, err);
+	int r = volume_open_folder(state, ".", &v->root_fd, err);
+	if (r == 0 && flock(v->root_fd, LOCK_EX | LOCK_NB) < 0)
+		r = err_errno(err, "another server uses this state directory");
+	return r;
 }
 
 static int open_root(struct volumes *v, int state, const struct volumes_config *config,
@@ -146,22 +153,27 @@ static int open_root(struct volumes *v, int state, const struct volumes_config *
 	return open_plain(v, state, err);
 }
 
-static int make_folder(int root, const char *name, int *ret_fd, struct err *err)
+/* Nobody is making anything yet: these are what a crash left. */
+static int set_unfinished_aside(void *data, int folder, const char *name)
 {
-	if (mkdirat(root, name, 0700) < 0 && errno != EEXIST)
-		return err_errno(err, "making the directory %s", name);
-	return volume_open_folder(root, name, ret_fd, err);
+	return ends_with(name, VOLUME_CREATING) ? volume_set_aside(folder, name, data) : 0;
 }
 
 static int open_folders(struct volumes *v, struct err *err)
 {
-	int r = make_folder(v->root_fd, "volumes", &v->volumes_fd, err);
+	static const char *const names[] = { "volumes", "images", "clones" };
+	int *const folders[] = { &v->volumes_fd, &v->images_fd, &v->clones_fd };
 
-	if (r == 0)
-		r = make_folder(v->root_fd, "images", &v->images_fd, err);
-	if (r == 0)
-		r = make_folder(v->root_fd, "clones", &v->clones_fd, err);
-	return r;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (mkdirat(v->root_fd, names[i], 0700) < 0 && errno != EEXIST)
+			return err_errno(err, "making the directory %s", names[i]);
+		int r = volume_open_folder(v->root_fd, names[i], folders[i], err);
+		if (r == 0)
+			r = volume_scan(*folders[i], set_unfinished_aside, err, err);
+		if (r < 0)
+			return r;
+	}
+	return 0;
 }
 
 int volumes_open(struct volumes *v, const struct volumes_config *config, struct err *err)
@@ -184,8 +196,10 @@ int volumes_open(struct volumes *v, const struct volumes_config *config, struct 
 		volumes_close(&new);
 		return r;
 	}
-	new.sweep_passes = 1;
 	*v = new;
+	struct err ignored; /* groups that stay are no reason not to start */
+	while (volume_sweep(v, &ignored) > 0)
+		;
 	return 0;
 }
 
@@ -210,21 +224,12 @@ int volumes_space(struct volumes *v, uint64_t *ret_bytes, uint64_t *ret_free, st
 
 /* ---- one volume ------------------------------------------------------------------------------ */
 
-int volume_create(struct volumes *v, const char *name, uint32_t tenant, uint64_t limit_bytes,
-		  struct err *err)
+static int finish_volume(struct volumes *v, const char *making, const char *name, uint32_t tenant,
+			 struct err *err)
 {
 	_cleanup_fd_ int fd = -1;
-	char making[64];
-	int r = need_name(name, err);
+	int r = volume_open_folder(v->volumes_fd, making, &fd, err);
 
-	if (r < 0)
-		return r;
-	if (faccessat(v->volumes_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
-		return err_set(err, EEXIST, "there is a volume %s already", name);
-	snprintf(making, sizeof(making), "%s" VOLUME_CREATING, name);
-	r = volume_backend(v)->make(v, v->volumes_fd, making, volume_group(name), limit_bytes, err);
-	if (r == 0)
-		r = volume_open_folder(v->volumes_fd, making, &fd, err);
 	if (r < 0)
 		return r;
 	if (fsetxattr(fd, XATTR_TENANT, &tenant, sizeof(tenant), 0) < 0)
@@ -234,6 +239,26 @@ int volume_create(struct volumes *v, const char *name, uint32_t tenant, uint64_t
 	if (renameat2(v->volumes_fd, making, v->volumes_fd, name, RENAME_NOREPLACE) < 0)
 		return err_errno(err, "finishing the volume %s", name);
 	return 0;
+}
+
+int volume_create(struct volumes *v, const char *name, uint32_t tenant, uint64_t limit_bytes,
+		  struct err *err)
+{
+	char making[64];
+	struct err ignored;
+	int r = need_name(name, err);
+
+	if (r < 0)
+		return r;
+	if (faccessat(v->volumes_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+		return err_set(err, EEXIST, "there is a volume %s already", name);
+	snprintf(making, sizeof(making), "%s" VOLUME_CREATING, name);
+	r = volume_backend(v)->make(v, v->volumes_fd, making, volume_group(name), limit_bytes, err);
+	if (r == 0)
+		r = finish_volume(v, making, name, tenant, err);
+	if (r < 0)
+		volume_set_aside(v->volumes_fd, making, &ignored);
+	return r;
 }
 
 static int read_tenant(int fd, const char *name, uint32_t *ret_tenant, struct err *err)
@@ -324,45 +349,17 @@ struct delete_next {
 	struct err *err;
 };
 
-static bool ends_with(const char *name, const char *suffix)
-{
-	size_t len = strlen(name), n = strlen(suffix);
-
-	return len > n && memcmp(name + len - n, suffix, n) == 0;
-}
-
 static int delete_entry(void *data, int folder, const char *name)
 {
 	struct delete_next *d = data;
-	_cleanup_fd_ int fd = -1;
 
-	if (!ends_with(name, VOLUME_DELETING) && !ends_with(name, VOLUME_CREATING))
+	if (!ends_with(name, VOLUME_DELETING))
 		return 0;
-	int r = volume_open_folder(folder, name, &fd, d->err);
-	if (r == 0 && flock(fd, LOCK_EX | LOCK_NB) < 0)
-		return 0; /* an image that is being unpacked */
-	if (r == 0)
-		r = volume_backend(d->v)->destroy(d->v, folder, name, d->err);
+	int r = volume_backend(d->v)->destroy(d->v, folder, name, d->err);
 	if (r == 0)
 		return 1;
 	d->failed = r;
 	return 0; /* one that resists does not keep the others */
-}
-
-/* Quota groups go when the kernel's cleaner is through with the trees, some time later. */
-static int sweep_groups(struct volumes *v, struct err *err)
-{
-	int64_t now = clock_monotonic_ms();
-
-	if (!volume_backend(v)->sweep || !v->sweep_passes || now < v->sweep_after_ms)
-		return 0;
-	int r = volume_backend(v)->sweep(v, err);
-	if (r < 0)
-		return r;
-	if (r == 0)
-		v->sweep_passes--;
-	v->sweep_after_ms = now + SWEEP_GROUPS_MS;
-	return 0;
 }
 
 int volume_delete_next(struct volumes *v, struct err *err)
@@ -373,10 +370,13 @@ int volume_delete_next(struct volumes *v, struct err *err)
 	for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
 		int r = volume_scan(folders[i], delete_entry, &d, err);
 
-		if (r > 0)
-			v->sweep_passes = SWEEP_GROUPS_PASSES;
 		if (r != 0)
 			return r;
 	}
-	return d.failed < 0 ? d.failed : sweep_groups(v, err);
+	return d.failed;
+}
+
+int volume_sweep(struct volumes *v, struct err *err)
+{
+	return volume_backend(v)->sweep ? volume_backend(v)->sweep(v, err) : 0;
 }

@@ -5,7 +5,8 @@
  * (<state>/volumes.img, simple quotas where the kernel has them, else full qgroups with level-0
  * limits only), or plain directories (single-tenant only). Used by the launcher's roles; no heap.
  *
- * A volume's journal is its directory name: <id>.creating, <id>, <id>.deleting. Its tenant's number is
+ * A volume's journal is its directory name: <id>.creating, <id>, <id>.deleting. What an earlier launcher
+ * left as .creating becomes .deleting when volumes_open finds it. The tenant's number is
  * in the extended attribute trusted.airlock.tenant, set before the rename to <id>. The owner on disk
  * of a workspace is always uid and gid 1000, mode 0755.
  */
@@ -36,8 +37,7 @@ struct volumes {
 	int images_fd;   /* owned */
 	int clones_fd;   /* owned: the tenants' copies of images */
 	bool direct_io;  /* the loop device bypasses the page cache */
-	unsigned sweep_passes;  /* looks for quota groups of deleted trees that are still to do */
-	int64_t sweep_after_ms; /* when to look at them again, monotonic */
+	uint64_t sweep_at; /* where volume_sweep goes on */
 	char why_plain[200];    /* VOLUMES_AUTO took plain directories: the reason, else "" */
 };
 
@@ -62,11 +62,14 @@ int volume_open(struct volumes *v, const char *name, int *ret_fd, uint32_t *ret_
 		struct err *err);
 /* Renames it to <id>.deleting; a missing one is success. */
 int volume_mark_deleted(struct volumes *v, const char *name, struct err *err);
-/* Deletes one <id>.deleting or <id>.creating with all nested subvolumes and its quota groups; images
- * and clones too. Slow. Returns 1 when one was deleted, 0 when there was none; quota groups that the
- * kernel is not done with are tried again by later calls, at most every 10 s. volume_create,
- * volume_delete_next and image_remove are for one process (the sweeper). */
+/* Deletes one <id>.deleting with all nested subvolumes; images and clones too. Slow; may run in another
+ * process than volume_create. Returns 1 when one was deleted, 0 when there was none. */
 int volume_delete_next(struct volumes *v, struct err *err);
+/* Removes the quota groups of volumes that are gone; the kernel is done with one some time after its
+ * deletion (a commit, 30 s), so this is to be called now and then after deletions, and only by the
+ * process that calls volume_create. Looks at a few hundred groups; returns 1 when there are more to look
+ * at, 0 at the end of a round. volumes_open makes a whole round. */
+int volume_sweep(struct volumes *v, struct err *err);
 /* The counter lags behind writes until the file system's next commit (up to 30 s). -EOPNOTSUPP with
  * plain directories, which have neither a counter nor a limit. *ret_limit 0: no limit. */
 int volume_stat(struct volumes *v, const char *name, uint64_t *ret_used, uint64_t *ret_limit,
