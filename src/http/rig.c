@@ -4,6 +4,8 @@
 #include <assert.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 
 #include "base/clock.h"
@@ -26,16 +28,132 @@ static int listen_loopback(int *ret_port)
 	return fd;
 }
 
-void rig_open(struct rig *rig, const struct http_config *config)
+/* ---- The handler ---- */
+
+static const struct http_reply ok = { .status = 200, .content_type = "text/plain" };
+
+static void on_body(void *data, struct http_exchange *x, int status, struct str body)
+{
+	struct rig *rig = data;
+	struct http_reply reply = ok;
+
+	rig->bodies++;
+	if (status)
+		reply.status = status;
+	http_reply(x, &reply, status ? STR("no") : body);
+}
+
+static void on_gone(void *data)
+{
+	struct rig *rig = data;
+
+	rig->gone++;
+}
+
+static void echo(struct rig *rig, struct http_exchange *x)
+{
+	http_body_read(x, &(struct http_body_want){ .max = rig->body_max,
+						    .account = rig->account,
+						    .fn = on_body,
+						    .gone = on_gone,
+						    .data = rig });
+}
+
+static void early(struct rig *rig, struct http_exchange *x)
+{
+	http_reply(x,
+		   &(struct http_reply){
+			   .status = 401, .content_type = "text/plain", .refused_key = true },
+		   STR("no key"));
+}
+
+static void late(struct rig *rig, struct http_exchange *x)
+{
+	assert(!rig->held);
+	rig->held = x;
+}
+
+static void peer(struct rig *rig, struct http_exchange *x)
+{
+	http_reply(x, &ok, str_of(http_exchange_peer(x)));
+}
+
+static void no_content(struct rig *rig, struct http_exchange *x)
+{
+	http_reply(x, &(struct http_reply){ .status = 204 }, (struct str){ NULL, 0 });
+}
+
+static void last(struct rig *rig, struct http_exchange *x)
+{
+	http_reply(x,
+		   &(struct http_reply){
+			   .status = 200, .content_type = "text/plain", .close = true },
+		   STR("bye"));
+}
+
+static void big(struct rig *rig, struct http_exchange *x)
+{
+	char *data = http_exchange_alloc(x, rig->big);
+
+	memset(data, 'x', rig->big);
+	http_reply(x, &ok, (struct str){ data, rig->big });
+}
+
+static const struct route {
+	struct str path;
+	void (*handle)(struct rig *rig, struct http_exchange *x);
+} routes[] = {
+	{ STR("/echo"), echo }, { STR("/early"), early },    { STR("/late"), late },
+	{ STR("/peer"), peer }, { STR("/204"), no_content }, { STR("/close"), last },
+	{ STR("/big"), big },
+};
+
+static void handle(void *data, struct http_exchange *x)
+{
+	struct rig *rig = data;
+
+	rig->handled++;
+	for (size_t i = 0; i < ARRAY_SIZE(routes); i++) {
+		if (str_eq(http_exchange_head(x)->path, routes[i].path)) {
+			routes[i].handle(rig, x);
+			return;
+		}
+	}
+	http_reply(x, &ok, STR("ok"));
+}
+
+void rig_read_body(struct rig *rig)
+{
+	echo(rig, take_ptr(rig->held));
+}
+
+void rig_answer_held(struct rig *rig, struct str body)
+{
+	http_reply(take_ptr(rig->held), &ok, body);
+	rig_turn(rig, 5);
+}
+
+/* ---- The server ---- */
+
+void rig_open_with(struct rig *rig, const struct http_config *config)
 {
 	struct http_config own = *config;
 	struct err err;
 
 	clock_fake(1000000000, 1700000000000000);
-	*rig = (struct rig){ .closed = false };
+	*rig = (struct rig){ .body_max = 1000, .big = 1 };
 	uv_loop_init(&rig->loop);
 	own.listen_fd = listen_loopback(&rig->port);
+	own.handler = handle;
+	own.data = rig;
 	assert(http_server_open(&rig->loop, &own, &rig->server, &err) == 0);
+}
+
+void rig_open(struct rig *rig)
+{
+	rig_open_with(rig, &(struct http_config){ .max_connections = 64,
+						  .write_max = 65536,
+						  .trusted_proxies = "127.0.0.1" });
 }
 
 static void on_closed(void *data)
@@ -47,6 +165,7 @@ static void on_closed(void *data)
 
 void rig_close(struct rig *rig)
 {
+	assert(!rig->held);
 	http_server_close(rig->server, 0, on_closed, rig);
 	server_sweep(rig->server);
 	rig_turn(rig, 50);
@@ -81,10 +200,12 @@ void client_open(struct client *c, struct rig *rig)
 	struct sockaddr_in addr = { .sin_family = AF_INET,
 				    .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
 				    .sin_port = htons((uint16_t)rig->port) };
+	int one = 1;
 
 	*c = (struct client){ .rig = rig, .in = BUF(INPUT_LIMIT) };
 	c->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	assert(c->fd >= 0);
+	assert(setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)) == 0);
 	assert(connect(c->fd, (struct sockaddr *)&addr, sizeof(addr)) == 0);
 	rig_turn(rig, 5);
 }
@@ -138,15 +259,20 @@ static const char *find(const struct client *c, size_t from, const char *text)
 				: NULL;
 }
 
-bool client_expect(struct client *c, const char *text)
+bool client_expect_n(struct client *c, const char *text, unsigned n)
 {
 	unsigned patience = PATIENCE;
 
-	while (!find(c, 0, text) && !c->eof && patience) {
+	while (client_count(c, text) < n && !c->eof && patience) {
 		rig_turn(c->rig, 1);
 		patience = receive(c) ? PATIENCE : patience - 1;
 	}
-	return find(c, 0, text);
+	return client_count(c, text) >= n;
+}
+
+bool client_expect(struct client *c, const char *text)
+{
+	return client_expect_n(c, text, 1);
 }
 
 bool client_end(struct client *c)

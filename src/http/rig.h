@@ -9,11 +9,27 @@
 
 #include "http/conn.h"
 
+/* What the handler does, by path:
+ *   /echo    reads the body (at most body_max, for account) and sends it back; 413 and 503 as told
+ *   /early   answers 401 without reading, as for a refused key
+ *   /late    keeps the exchange in held
+ *   /peer    answers with the client's address
+ *   /204     answers 204
+ *   /close   answers and ends the connection
+ *   /big     answers with big bytes of "x"
+ *   others   answer 200 "ok" */
 struct rig {
 	uv_loop_t loop;
 	struct http_server *server;
 	int port;
 	bool closed;
+	uint64_t body_max;
+	uint32_t account;
+	size_t big;
+	struct http_exchange *held;
+	unsigned handled;
+	unsigned bodies; /* delivered, whole or not */
+	unsigned gone;
 };
 
 struct client {
@@ -23,8 +39,13 @@ struct client {
 	struct buf in;
 };
 
-/* config's listen_fd is made here. */
-void rig_open(struct rig *rig, const struct http_config *config);
+/* Small limits: 64 connections, 64 KiB queued; 127.0.0.1 is a trusted proxy. */
+void rig_open(struct rig *rig);
+/* With other limits; listen_fd, handler and data are the rig's. */
+void rig_open_with(struct rig *rig, const struct http_config *config);
+/* Asks for the body of the held exchange. */
+void rig_read_body(struct rig *rig);
+void rig_answer_held(struct rig *rig, struct str body);
 void rig_close(struct rig *rig);
 /* Turns of the loop. */
 void rig_turn(struct rig *rig, unsigned turns);
@@ -39,6 +60,8 @@ bool client_send(struct client *c, struct str data);
 #define client_say(c, text) client_send((c), STR(text))
 /* Reads until what has come contains text, or the end. */
 bool client_expect(struct client *c, const char *text);
+/* The same until text stands there n times. */
+bool client_expect_n(struct client *c, const char *text, unsigned n);
 /* Reads until the server has closed its direction. False on a reset. */
 bool client_end(struct client *c);
 /* Looks without waiting for more than a few turns: nothing came and the connection is open. */

@@ -5,62 +5,571 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
+#include "base/fd.h"
+#include "base/limits.h"
 #include "http/rig.h"
 
-/* ---- A handler: echoes the body; the path says how ---- */
+#define H "Host: a\r\n"
+#define GET(path) "GET " path " HTTP/1.1\r\n" H "\r\n"
+#define CLOSED "\r\nConnection: close\r\n"
+#define MALFORMED "{\"detail\":\"Malformed request.\",\"code\":\"malformed_request\"}"
 
-static const struct http_reply ok = { .status = 200, .content_type = "text/plain" };
-
-static void on_body(void *data, struct http_exchange *x, int status, struct str body)
-{
-	struct http_reply reply = ok;
-
-	if (status)
-		reply.status = status;
-	http_reply(x, &reply, status ? STR("no") : body);
-}
-
-static void handle(void *data, struct http_exchange *x)
-{
-	const struct http_body_want want = { .max = 1000, .fn = on_body };
-
-	if (str_eq(http_exchange_head(x)->path, STR("/refuse")))
-		http_reply(x, &(struct http_reply){ .status = 401, .content_type = "text/plain" },
-			   STR("no key"));
-	else
-		http_body_read(x, &want);
-}
-
-static const struct http_config config = {
-	.max_connections = 100,
-	.write_max = 65536,
-	.trusted_proxies = "127.0.0.1",
-	.handler = handle,
-};
-
-static void a_body_comes_back(void **state)
+static void an_answer_has_its_head(void **state)
 {
 	struct rig rig;
 	struct client c;
 
-	rig_open(&rig, &config);
+	rig_open(&rig);
 	client_open(&c, &rig);
-	assert_true(
-		client_say(&c, "POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello"));
-	assert_true(client_expect(&c, "\r\n\r\nhello"));
-	assert_true(
-		client_expect(&c, "HTTP/1.1 200 OK\r\nDate: Tue, 14 Nov 2023 22:13:20 GMT\r\n"));
-	assert_true(client_expect(&c, "\r\nX-Request-Id: req_"));
+	assert_true(client_say(&c, GET("/")));
+	assert_true(client_expect(&c, "\r\n\r\nok"));
+	assert_true(client_expect(&c,
+				  "HTTP/1.1 200 OK\r\nDate: Tue, 14 Nov 2023 22:13:20 GMT\r\n"
+				  "Content-Type: text/plain\r\nContent-Length: 2\r\n"
+				  "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
+				  "X-Request-Id: req_"));
+	assert_int_equal(client_count(&c, "Connection:"), 0);
 	assert_true(client_is_quiet(&c));
 	client_close(&c);
 	rig_close(&rig);
 }
 
+static void every_request_has_an_id_of_its_own(void **state)
+{
+	struct rig rig;
+	struct client c;
+
+	rig_open(&rig);
+	client_open(&c, &rig);
+	assert_true(client_say(&c, GET("/") GET("/")));
+	assert_true(client_expect_n(&c, "\r\n\r\nok", 2));
+	const char *one = strstr(c.in.data, "X-Request-Id: req_") + 18;
+	const char *two = strstr(one, "X-Request-Id: req_") + 18;
+	assert_int_equal(strspn(one, "0123456789abcdef"), 16);
+	assert_int_equal(strspn(two, "0123456789abcdef"), 16);
+	assert_memory_not_equal(one, two, 16);
+	client_close(&c);
+	rig_close(&rig);
+}
+
+/* ---- Bodies ---- */
+
+static void a_body_comes_back_however_it_is_cut(void **state)
+{
+	static const struct {
+		struct str request;
+		const char *want;
+	} table[] = {
+		{ STR("POST /echo HTTP/1.1\r\n" H "Content-Length: 5\r\n\r\nhello"),
+		  "\r\n\r\nhello" },
+		{ STR("POST /echo HTTP/1.1\r\n" H "Content-Length: 0\r\n\r\n"),
+		  "Content-Length: 0\r\n" },
+		{ STR("POST /echo HTTP/1.1\r\n" H "\r\n"), "Content-Length: 0\r\n" },
+		{ STR("POST /echo HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\n\r\n"
+		      "3\r\nhel\r\n2;x\r\nlo\r\n0\r\n\r\n"),
+		  "\r\n\r\nhello" },
+		{ STR("POST /echo HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
+		  "Content-Length: 0\r\n" },
+	};
+	struct rig rig;
+	struct client c;
+
+	rig_open(&rig);
+	client_open(&c, &rig);
+	for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+		for (size_t cut = 0; cut < table[i].request.len; cut++) {
+			buf_clear(&c.in);
+			assert_true(client_send(&c, (struct str){ table[i].request.data, cut }));
+			assert_true(client_send(&c, str_from(table[i].request, cut)));
+			assert_true(client_expect(&c, table[i].want));
+			assert_int_equal(client_count(&c, "HTTP/1.1 200 OK\r\n"), 1);
+			assert_true(client_is_quiet(&c));
+		}
+	}
+	client_close(&c);
+	rig_close(&rig);
+}
+
+static void a_large_body_comes_back(void **state)
+{
+	_cleanup_buf_ struct buf request = BUF(10u << 20);
+	struct rig rig;
+	struct client c;
+
+	rig_open(&rig);
+	rig.body_max = 4u << 20;
+	client_open(&c, &rig);
+	buf_printf(&request, "POST /echo HTTP/1.1\r\n" H "Content-Length: %u\r\n\r\n", 4u << 20);
+	size_t head = request.len;
+	for (unsigned i = 0; i < 4u << 20; i++)
+		buf_put_char(&request, (char)('a' + i % 23));
+	buf_put_text(&request, GET("/close"));
+	assert_true(client_send(&c, buf_str(&request)));
+	assert_int_equal(rig_info(&rig).bodies_bytes, 0);
+	assert_true(client_end(&c));
+	const char *body = strstr(c.in.data, "\r\n\r\n") + 4;
+	assert_memory_equal(body, request.data + head, 4u << 20);
+	assert_int_equal(client_count(&c, "HTTP/1.1 200 OK"), 2);
+	client_close(&c);
+	rig_close(&rig);
+}
+
+static void a_body_over_the_maximum_is_told_to_the_handler(void **state)
+{
+	static const struct str requests[] = {
+		STR("POST /echo HTTP/1.1\r\n" H "Content-Length: 1001\r\n\r\n"),
+		STR("POST /echo HTTP/1.1\r\n" H "Content-Length: 9223372036854775807\r\n\r\n"),
+		STR("POST /echo HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\n\r\n3e9\r\nx"),
+		STR("POST /echo HTTP/1.1\r\n" H
+		    "Transfer-Encoding: chunked\r\n\r\nfffffffffffffff\r\nx"),
+	};
+	struct rig rig;
+	struct client c;
+
+	rig_open(&rig);
+	for (size_t i = 0; i < ARRAY_SIZE(requests); i++) {
+		client_open(&c, &rig);
+		assert_true(client_send(&c, requests[i]));
+		assert_true(client_expect(&c, "HTTP/1.1 413 Content Too Large\r\n"));
+		assert_true(client_expect(&c, CLOSED));
+		assert_true(client_end(&c));
+		client_close(&c);
+	}
+	assert_int_equal(rig.bodies, ARRAY_SIZE(requests));
+	rig_close(&rig);
+}
+
+static void bad_chunks_are_refused_and_the_handler_hears_of_it(void **state)
+{
+	static const struct str bodies[] = {
+		STR("5\nhello"),	STR("x"),
+		STR("5\r\nhello!\r\n"), STR("0\r\nX: y\r\n\r\n"),
+		STR("0\r\n\n"),		STR("5\r\nhello\r\n0\r\nContent-Length: 4\r\n\r\n"),
+	};
+	struct rig rig;
+	struct client c;
+
+	rig_open(&rig);
+	for (unsigned i = 0; i < ARRAY_SIZE(bodies); i++) {
+		client_open(&c, &rig);
+		assert_true(client_say(&c, "POST /echo HTTP/1.1\r\n" H
+					   "Transfer-Encoding: chunked\r\n\r\n"));
+		assert_true(client_send(&c, bodies[i]));
+		assert_true(client_expect(&c, "HTTP/1.1 400 Bad Request\r\n"));
+		assert_true(client_expect(&c, MALFORMED));
+		assert_true(client_end(&c));
+		client_close(&c);
+		assert_int_equal(rig.gone, i + 1);
+	}
+	assert_int_equal(rig.bodies, 0);
+	rig_close(&rig);
+}
+
+static void continue_is_said_when_the_body_is_asked_for(void **state)
+{
+	struct rig rig;
+	struct client c;
+
+	rig_open(&rig);
+	client_open(&c, &rig);
+	assert_true(client_say(&c, "POST /late HTTP/1.1\r\n" H "Content-Length: 5\r\n"
+				   "Expect: 100-continue\r\n\r\n"));
+	assert_true(client_is_quiet(&c));
+	rig_read_body(&rig);
+	assert_true(client_expect(&c, "HTTP/1.1 100 Continue\r\n\r\n"));
+	assert_true(client_say(&c, "hello"));
+	assert_true(client_expect(&c, "\r\n\r\nhello"));
+	client_close(&c);
+
+	/* Not for a body that comes by itself, and not before a refusal. */
+	client_open(&c, &rig);
+	assert_true(client_say(&c, "POST /echo HTTP/1.1\r\n" H "Content-Length: 5\r\n"
+				   "Expect: 100-continue\r\n\r\nhello"));
+	assert_true(client_expect(&c, "\r\n\r\nhello"));
+	assert_true(client_say(&c, "POST /early HTTP/1.1\r\n" H "Content-Length: 5\r\n"
+				   "Expect: 100-continue\r\n\r\n"));
+	assert_true(client_end(&c));
+	assert_int_equal(client_count(&c, "100 Continue"), 0);
+	assert_int_equal(client_count(&c, "HTTP/1.1 401 "), 1);
+	client_close(&c);
+	rig_close(&rig);
+}
+
+/* ---- Early answers ---- */
+
+static void an_early_answer_is_seen_by_a_client_that_sends_on(void **state)
+{
+	_cleanup_buf_ struct buf body = BUF(8u << 20);
+	struct rig rig;
+	struct client c;
+
+	rig_open(&rig);
+	client_open(&c, &rig);
+	assert_non_null(buf_reserve(&body, 7u << 20));
+	memset(body.data, 'x', 7u << 20);
+	body.len = 7u << 20;
+	assert_true(client_say(&c, "POST /early HTTP/1.1\r\n" H "Content-Length: 7340032\r\n\r\n"));
+	assert_true(client_send(&c, buf_str(&body)));
+	assert_true(client_end(&c));
+	assert_int_equal(client_count(&c, "HTTP/1.1 401 Unauthorized\r\n"), 1);
+	assert_int_equal(client_count(&c, CLOSED), 1);
+	client_close(&c);
+	assert_int_equal(rig_info(&rig).connections, 0);
+	rig_close(&rig);
+}
+
+static void draining_for_a_refused_key_has_its_end(void **state)
+{
+	_cleanup_buf_ struct buf body = BUF(2u << 20);
+	struct rig rig;
+	struct client c;
+	unsigned sent = 0;
+
+	rig_open(&rig);
+	client_open(&c, &rig);
+	assert_non_null(buf_reserve(&body, 1u << 20));
+	memset(body.data, 'x', 1u << 20);
+	body.len = 1u << 20;
+	assert_true(
+		client_say(&c, "POST /early HTTP/1.1\r\n" H "Content-Length: 104857600\r\n\r\n"));
+	while (sent < 100 && client_send(&c, buf_str(&body)))
+		sent++;
+	assert_in_range(sent, LIMIT_DRAIN_REFUSED >> 20, (LIMIT_DRAIN_REFUSED >> 20) + 8);
+	client_close(&c);
+	rig_close(&rig);
+}
+
+static void draining_has_its_time(void **state)
+{
+	struct rig rig;
+	struct client c;
+
+	rig_open(&rig);
+	client_open(&c, &rig);
+	assert_true(client_say(&c, "POST /early HTTP/1.1\r\n" H "Content-Length: 100\r\n\r\n"));
+	assert_true(client_end(&c));
+	rig_time(&rig, LIMIT_DRAIN_MS - 1000);
+	assert_int_equal(rig_info(&rig).connections, 1);
+	rig_time(&rig, 1000);
+	assert_int_equal(rig_info(&rig).connections, 0);
+	client_close(&c);
+	rig_close(&rig);
+}
+
+static void an_early_answer_keeps_the_connection_when_the_body_is_here(void **state)
+{
+	struct rig rig;
+	struct client c;
+
+	rig_open(&rig);
+	client_open(&c, &rig);
+	assert_true(client_say(&c, "POST /early HTTP/1.1\r\n" H
+				   "Content-Length: 5\r\n\r\nhello" GET("/")));
+	assert_true(client_expect(&c, "\r\n\r\nok"));
+	assert_int_equal(client_count(&c, CLOSED), 0);
+	client_close(&c);
+	rig_close(&rig);
+}
+
+/* ---- One after the other ---- */
+
+static void ten_thousand_pipelined_requests_are_served_in_order(void **state)
+{
+	_cleanup_buf_ struct buf requests = BUF(4u << 20);
+	struct rig rig;
+	struct client c;
+
+	rig_open(&rig);
+	client_open(&c, &rig);
+	for (unsigned i = 0; i < 9999; i++) {
+		char body[16];
+		int n = snprintf(body, sizeof(body), "<%u>", i);
+		buf_printf(&requests, "POST /echo HTTP/1.1\r\n" H "Content-Length: %d\r\n\r\n%s", n,
+			   body);
+	}
+	buf_put_text(&requests, GET("/close"));
+	/* Sent and read in turns: a client that never reads is another test. */
+	struct str rest = buf_str(&requests);
+	while (rest.len) {
+		size_t n = rest.len < 30000 ? rest.len : 30000;
+		assert_true(client_send(&c, (struct str){ rest.data, n }));
+		rest = str_from(rest, n);
+		client_is_quiet(&c);
+	}
+	assert_true(client_end(&c));
+	assert_int_equal(client_count(&c, "HTTP/1.1 200 OK\r\n"), 10000);
+	const char *at = c.in.data;
+	for (unsigned i = 0; i < 9999; i++) {
+		char body[24];
+		snprintf(body, sizeof(body), "\r\n\r\n<%u>", i);
+		at = strstr(at, body);
+		assert_non_null(at);
+	}
+	client_close(&c);
+	rig_close(&rig);
+}
+
+static void a_client_that_never_reads_costs_a_bounded_amount(void **state)
+{
+	_cleanup_buf_ struct buf requests = BUF(4u << 20);
+	struct rig rig;
+	struct client c;
+
+	rig_open(&rig);
+	rig.big = 20000;
+	client_open(&c, &rig);
+	for (unsigned i = 0; i < 10000; i++)
+		buf_put_text(&requests, GET("/big"));
+	client_send(&c, buf_str(&requests));
+	assert_true(rig.handled < 2000);
+	struct http_conn *conn =
+		container_of(list_first(&rig.server->conns), struct http_conn, node);
+	assert_in_range(conn_queued(conn), 1, 65536 + 21000);
+	assert_true(conn->in.len <= READ_SIZE);
+	/* Reading lets it go on. */
+	unsigned before = rig.handled;
+	assert_true(client_expect_n(&c, "HTTP/1.1 200 OK", before + 1));
+	assert_true(rig.handled > before);
+	client_close(&c);
+	assert_int_equal(rig_info(&rig).connections, 0);
+	rig_close(&rig);
+}
+
+static void a_late_answer_goes_on_with_what_waits(void **state)
+{
+	struct rig rig;
+	struct client c;
+
+	rig_open(&rig);
+	client_open(&c, &rig);
+	assert_true(client_say(&c, GET("/late") GET("/") GET("/late")));
+	assert_true(client_is_quiet(&c));
+	assert_int_equal(rig.handled, 1);
+	rig_answer_held(&rig, STR("late"));
+	assert_true(client_expect(&c, "\r\n\r\nlate"));
+	assert_true(client_expect(&c, "\r\n\r\nok"));
+	assert_int_equal(rig.handled, 3);
+	rig_answer_held(&rig, STR("later"));
+	assert_true(client_expect(&c, "\r\n\r\nlater"));
+	client_close(&c);
+	rig_close(&rig);
+}
+
+static void input_that_waits_is_bounded(void **state)
+{
+	_cleanup_buf_ struct buf rest = BUF(32u << 20);
+	struct rig rig;
+	struct client c;
+
+	rig_open(&rig);
+	client_open(&c, &rig);
+	assert_true(client_say(&c, GET("/late")));
+	for (unsigned i = 0; i < 500000; i++)
+		buf_put_text(&rest, GET("/"));
+	assert_false(client_send(&c, buf_str(&rest)));
+	struct http_conn *conn =
+		container_of(list_first(&rig.server->conns), struct http_conn, node);
+	assert_in_range(conn->in.len, INPUT_MAX, READ_SIZE);
+	rig_answer_held(&rig, STR("x"));
+	assert_true(client_expect(&c, "\r\n\r\nok"));
+	client_close(&c);
+	rig_close(&rig);
+}
+
+static void nothing_is_served_after_the_last_answer(void **state)
+{
+	static const struct str requests[] = {
+		STR(GET("/close") GET("/")),
+		STR("GET / HTTP/1.1\r\n" H "Connection: close\r\n\r\n" GET("/")),
+		STR("GET /healthz HTTP/1.0\r\n\r\n" GET("/")),
+		STR("POST /early HTTP/1.1\r\n" H
+		    "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n" GET("/")),
+	};
+	struct rig rig;
+	struct client c;
+
+	rig_open(&rig);
+	for (unsigned i = 0; i < ARRAY_SIZE(requests); i++) {
+		client_open(&c, &rig);
+		assert_true(client_send(&c, requests[i]));
+		assert_true(client_end(&c));
+		assert_int_equal(client_count(&c, "HTTP/1.1 "), 1);
+		assert_int_equal(client_count(&c, CLOSED), 1);
+		client_close(&c);
+		assert_int_equal(rig.handled, i + 1);
+	}
+	assert_int_equal(rig_info(&rig).connections, 0);
+	rig_close(&rig);
+}
+
+static void nothing_is_served_after_a_framing_error(void **state)
+{
+	static const struct {
+		struct str request;
+		const char *status, *code;
+	} table[] = {
+		{ STR("GET / HTTP/1.1\n" H "\r\n"), "400 Bad Request", "malformed_request" },
+		{ STR("GET / HTTP/1.1\r\n" H H "\r\n"), "400 Bad Request", "malformed_request" },
+		{ STR("GET / HTTP/1.0\r\n" H "\r\n"), "505 HTTP Version Not Supported",
+		  "http_version" },
+	};
+	struct rig rig;
+	struct client c;
+
+	rig_open(&rig);
+	for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+		char status[100], code[100];
+		snprintf(status, sizeof(status), "HTTP/1.1 %s\r\n", table[i].status);
+		snprintf(code, sizeof(code), "\"code\":\"%s\"}", table[i].code);
+		client_open(&c, &rig);
+		assert_true(client_say(&c, GET("/")));
+		assert_true(client_send(&c, table[i].request));
+		assert_true(client_say(&c, GET("/")));
+		assert_true(client_end(&c));
+		assert_int_equal(client_count(&c, "HTTP/1.1 "), 2);
+		assert_int_equal(client_count(&c, status), 1);
+		assert_int_equal(client_count(&c, code), 1);
+		assert_int_equal(client_count(&c, CLOSED), 1);
+		assert_int_equal(client_count(&c, "X-Request-Id: req_"), 2);
+		client_close(&c);
+	}
+	assert_int_equal(rig.handled, ARRAY_SIZE(table));
+	rig_close(&rig);
+}
+
+/* ---- Answers without a body ---- */
+
+static void head_gets_the_length_and_no_body(void **state)
+{
+	struct rig rig;
+	struct client c;
+
+	rig_open(&rig);
+	client_open(&c, &rig);
+	assert_true(client_say(&c, "HEAD / HTTP/1.1\r\n" H "\r\n"));
+	assert_true(client_expect(&c, "\r\nContent-Length: 2\r\n"));
+	assert_true(client_expect(&c, "\r\n\r\n"));
+	assert_true(client_is_quiet(&c));
+	assert_memory_equal(c.in.data + c.in.len - 4, "\r\n\r\n", 4);
+	assert_true(client_say(&c, GET("/")));
+	assert_true(client_expect(&c, "\r\n\r\nok"));
+	client_close(&c);
+	rig_close(&rig);
+}
+
+static void no_content_has_no_length(void **state)
+{
+	struct rig rig;
+	struct client c;
+
+	rig_open(&rig);
+	client_open(&c, &rig);
+	assert_true(client_say(&c, GET("/204") GET("/close")));
+	assert_true(client_end(&c));
+	assert_int_equal(client_count(&c, "HTTP/1.1 204 No Content\r\n"), 1);
+	assert_int_equal(client_count(&c, "Content-Length:"), 1);
+	assert_int_equal(client_count(&c, "Content-Type:"), 1);
+	client_close(&c);
+	rig_close(&rig);
+}
+
+static void a_half_closed_client_gets_its_answers(void **state)
+{
+	struct rig rig;
+	struct client c;
+
+	rig_open(&rig);
+	client_open(&c, &rig);
+	assert_true(client_say(&c, GET("/late") GET("/")));
+	shutdown(c.fd, SHUT_WR);
+	rig_turn(&rig, 10);
+	rig_answer_held(&rig, STR("late"));
+	assert_true(client_end(&c));
+	assert_int_equal(client_count(&c, "\r\n\r\nlate"), 1);
+	assert_int_equal(client_count(&c, "\r\n\r\nok"), 1);
+	assert_int_equal(rig_info(&rig).connections, 0);
+	client_close(&c);
+	rig_close(&rig);
+}
+
+/* ---- Who is asking ---- */
+
+static void the_forwarded_address_counts_from_trusted_proxies_only(void **state)
+{
+	static const struct http_config strict = { .max_connections = 8,
+						   .write_max = 65536,
+						   .trusted_proxies = "10.0.0.1" };
+	struct rig rig;
+	struct client c;
+
+	rig_open(&rig);
+	client_open(&c, &rig);
+	assert_true(client_say(&c, GET("/peer")));
+	assert_true(client_expect(&c, "\r\n\r\n127.0.0.1"));
+	assert_true(
+		client_say(&c, "GET /peer HTTP/1.1\r\n" H "X-Forwarded-For: 203.0.113.9\r\n\r\n"));
+	assert_true(client_expect(&c, "\r\n\r\n203.0.113.9"));
+	client_close(&c);
+	rig_close(&rig);
+	rig_open_with(&rig, &strict);
+	client_open(&c, &rig);
+	assert_true(
+		client_say(&c, "GET /peer HTTP/1.1\r\n" H "X-Forwarded-For: 203.0.113.9\r\n\r\n"));
+	assert_true(client_expect(&c, "\r\n\r\n127.0.0.1"));
+	client_close(&c);
+	rig_close(&rig);
+}
+
+static void a_bad_list_of_proxies_is_an_error(void **state)
+{
+	struct http_server *server = NULL;
+	struct http_config config = { .listen_fd = -1,
+				      .max_connections = 1,
+				      .write_max = 1,
+				      .trusted_proxies = "127.0.0.1,x",
+				      .handler = (http_handler_fn)abort };
+	uv_loop_t loop;
+	struct err err;
+
+	uv_loop_init(&loop);
+	assert_true(http_server_open(&loop, &config, &server, &err) < 0);
+	assert_string_equal(err.text, "'x' is not an address or range");
+	config.trusted_proxies = NULL;
+	assert_true(http_server_open(&loop, &config, &server, &err) < 0);
+	assert_int_equal(err.code, EBADF);
+	assert_null(server);
+	uv_run(&loop, UV_RUN_DEFAULT);
+	assert_int_equal(uv_loop_close(&loop), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_body_comes_back),
+		cmocka_unit_test(an_answer_has_its_head),
+		cmocka_unit_test(every_request_has_an_id_of_its_own),
+		cmocka_unit_test(a_body_comes_back_however_it_is_cut),
+		cmocka_unit_test(a_large_body_comes_back),
+		cmocka_unit_test(a_body_over_the_maximum_is_told_to_the_handler),
+		cmocka_unit_test(bad_chunks_are_refused_and_the_handler_hears_of_it),
+		cmocka_unit_test(continue_is_said_when_the_body_is_asked_for),
+		cmocka_unit_test(an_early_answer_is_seen_by_a_client_that_sends_on),
+		cmocka_unit_test(draining_for_a_refused_key_has_its_end),
+		cmocka_unit_test(draining_has_its_time),
+		cmocka_unit_test(an_early_answer_keeps_the_connection_when_the_body_is_here),
+		cmocka_unit_test(ten_thousand_pipelined_requests_are_served_in_order),
+		cmocka_unit_test(a_client_that_never_reads_costs_a_bounded_amount),
+		cmocka_unit_test(a_late_answer_goes_on_with_what_waits),
+		cmocka_unit_test(input_that_waits_is_bounded),
+		cmocka_unit_test(nothing_is_served_after_the_last_answer),
+		cmocka_unit_test(nothing_is_served_after_a_framing_error),
+		cmocka_unit_test(head_gets_the_length_and_no_body),
+		cmocka_unit_test(no_content_has_no_length),
+		cmocka_unit_test(a_half_closed_client_gets_its_answers),
+		cmocka_unit_test(the_forwarded_address_counts_from_trusted_proxies_only),
+		cmocka_unit_test(a_bad_list_of_proxies_is_an_error),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
