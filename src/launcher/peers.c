@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -55,6 +56,7 @@ int peer_start_role(struct peer *p, struct launcher *l, void (*role)(struct laun
 {
 	_cleanup_fd_ int mine = -1, theirs = -1;
 	pid_t parent = getpid();
+	char title[16];
 	sigset_t none;
 	int r = open_channel(&mine, &theirs, err);
 
@@ -68,6 +70,8 @@ int peer_start_role(struct peer *p, struct launcher *l, void (*role)(struct laun
 		sigemptyset(&none);
 		sigprocmask(SIG_SETMASK, &none, NULL);
 		log_init(p->name, l->log_level);
+		snprintf(title, sizeof(title), "airlock-%s", p->name);
+		prctl(PR_SET_NAME, title, 0, 0, 0);
 		/* Without the write end of the lifeline, and without any sandbox's descriptors. */
 		fd_close(&l->lifeline[1]);
 		if (dup3(theirs, l->first_fd, O_CLOEXEC) < 0 ||

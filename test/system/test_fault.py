@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every system call of the launcher's and init's start and hand-over paths fails once.
+
+For each n the n-th call that a process, or anything it forks meanwhile, makes while a command is
+asked for is refused (test/fault/inject.c). Whatever it hits: the caller gets its result or a clean
+error, the next command works, and in the end nothing is left.
+"""
+
+import errno
+import os
+import subprocess
+
+import pytest
+
+import harness
+
+INJECT = os.path.join(harness.BUILD, "test", "fault", "inject")
+CALLS_MAX = 2000
+
+
+class Injection:
+    def __init__(self, pid, n, number):
+        self.process = subprocess.Popen(
+            [INJECT, str(pid), str(n), str(number)], stdout=subprocess.PIPE, text=True
+        )
+        assert self.process.stdout.readline() == "attached\n"
+
+    def finish(self):
+        """What was hit ("<call> <pid>"), or None when fewer than n calls were made."""
+        self.process.terminate()
+        out, _ = self.process.communicate(timeout=20)
+        hit = [line for line in out.splitlines() if line.startswith("injected")]
+        return hit[0][len("injected ") :] if hit else None
+
+
+@pytest.fixture(scope="module")
+def faulty(servers):
+    if not os.access(INJECT, os.X_OK):
+        pytest.skip("test/fault/inject is not built (x86-64 only)")
+    # Without a pool every command builds its sandbox, on the path.
+    return servers.get({"SANDBOX_POOL": "0"})
+
+
+def process_of_role(server, role):
+    if role == "hand-over":
+        return server.process.pid
+    found = server.process_of("airlock-" + role)
+    assert len(found) == 1, server.processes()
+    return found[0]
+
+
+def run_all(server, role, number, start=1):
+    session = server.create()
+    hits = 0
+    for n in range(start, CALLS_MAX):
+        injection = Injection(process_of_role(server, role), n, number)
+        answer = server.post(
+            "/v1/sessions/%s/exec" % session, {"command": "echo ok", "timeout_seconds": 10}
+        )
+        hit = injection.finish()
+        where = "n=%d hit=%s %r" % (n, hit, answer)
+        if answer.status == 200:
+            result = answer.json
+            good = (result["exit_code"], result["stdout"]) == (0, "ok\n")
+            # A call that the tenant's own program made may well fail; then it says so itself.
+            assert good or result["exit_code"] != 0, where
+        else:
+            assert answer.status in (500, 503) and answer.code, where
+        after = harness.wait_until(lambda: works(server, session), 15, "works again: " + where)
+        assert after
+        if hit is None:
+            break
+        hits += 1
+    else:
+        raise AssertionError("more than %d calls" % CALLS_MAX)
+    server.delete("/v1/sessions/" + session)
+    return hits
+
+
+def works(server, session):
+    answer = server.post(
+        "/v1/sessions/%s/exec" % session, {"command": "echo ok", "timeout_seconds": 10}
+    )
+    return answer.status == 200 and answer.json["stdout"] == "ok\n"
+
+
+def test_every_call_of_a_build_and_of_init_fails_once(faulty):
+    faulty.exec(faulty.create(), "true")
+    before = harness.Inventory(faulty)
+    hits = run_all(faulty, "builder", errno.ENOMEM)
+    assert hits > 200, "only %d calls were seen; is the builder traced?" % hits
+    after = harness.Inventory(faulty)
+    harness.wait_until(
+        lambda: not harness.tenant_processes(faulty.number), 10, "no sandbox is left"
+    )
+    assert after.mounts == before.mounts and after.loop == before.loop
+
+
+def test_every_call_of_a_hand_over_fails_once(faulty):
+    hits = run_all(faulty, "hand-over", errno.EIO)
+    assert hits > 10, "only %d calls were seen" % hits
+    harness.wait_until(
+        lambda: not harness.tenant_processes(faulty.number), 10, "no sandbox is left"
+    )
