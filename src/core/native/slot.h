@@ -3,9 +3,10 @@
  * slot: the measuring descriptors of one cgroup slot, and what they say.
  *
  * The launcher sends four read-only descriptors per slot, once; airlockd reads them itself with
- * pread, so that neither an answer nor an OOM waits for another process. Counters are cumulative over
- * the slot's life: take a sample before the command and compare. Formats of both cgroup versions:
- * Documentation/admin-guide/cgroup-v1/memory.rst, cpuacct.rst, pids.rst and cgroup-v2.rst.
+ * pread, so that neither an answer nor an OOM waits for another process. Counters are cumulative
+ * over the slot's life: take a sample before the command and compare. Formats of both cgroup
+ * versions: Documentation/admin-guide/cgroup-v1/memory.rst, cpuacct.rst, pids.rst and
+ * cgroup-v2.rst.
  */
 #pragma once
 
