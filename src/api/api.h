@@ -18,14 +18,15 @@
 
 struct api;
 struct core;
-struct store;
 struct http_exchange;
 
 struct api_config {
 	uv_loop_t *loop;	    /* borrowed */
 	uint64_t write_max;	    /* SANDBOX_WRITE_MAX_MB in bytes: body of /write */
 	const char *preview_domain; /* NULL: none; copied */
-	const struct store *store;  /* for its error count; NULL: none */
+	/* Writes of the store that failed since the start; NULL: nobody counts. */
+	uint64_t (*store_errors)(void *data);
+	void *store_data;
 };
 
 int api_open(const struct api_config *config, struct core *core, struct api **ret, struct err *err);

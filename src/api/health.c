@@ -3,12 +3,11 @@
 
 #include "api/json-out.h"
 #include "api/request.h"
-#include "store/store.h"
 
 /* Things that want an operator's eye; absent while all is well. */
 static void put_concerns(struct json_out *o, struct api *a, const struct runtime_info *info)
 {
-	uint64_t errors = a->config.store ? store_errors(a->config.store) : 0;
+	uint64_t errors = a->config.store_errors ? a->config.store_errors(a->config.store_data) : 0;
 
 	if (info->lost_volumes)
 		json_out_int(o, "lost_volumes", info->lost_volumes);

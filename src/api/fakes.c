@@ -1,0 +1,412 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "api/fakes.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+
+#define ANSWER_MAX (256u * 1024 * 1024)
+
+struct fake_core fake;
+
+/* ---- http ---- */
+
+void fake_request(struct http_exchange *x, const char *method, const char *target,
+		  const char *const *headers, struct str body)
+{
+	struct str all = str_of(target), path;
+
+	*x = (struct http_exchange){ .answer = BUF(ANSWER_MAX),
+				     .fields = BUF(4096),
+				     .queue_room = { .max = SIZE_MAX } };
+	x->head.method = str_of(method);
+	x->head.target = all;
+	str_split(&all, '?', &path);
+	x->head.path = path;
+	x->head.query = all;
+	x->head.headers = x->headers;
+	for (; headers && *headers; headers++) {
+		struct str value = str_of(*headers), name;
+		str_split(&value, ':', &name);
+		x->headers[x->head.n_headers++] = (struct http_header){ name, str_trim(value) };
+	}
+	x->body = body;
+	x->head.has_body = body.data != NULL;
+	x->head.content_length = body.len;
+}
+
+void fake_exchange_fini(struct http_exchange *x)
+{
+	buf_fini(&x->answer);
+	buf_fini(&x->fields);
+}
+
+void fake_body(struct http_exchange *x)
+{
+	struct http_body_want want = x->want;
+
+	assert_true(x->wants_body);
+	x->wants_body = false;
+	if (x->body.len > want.max)
+		want.fn(want.data, x, 413, STR(""));
+	else
+		want.fn(want.data, x, 0, x->body);
+}
+
+void fake_drain(struct http_exchange *x)
+{
+	void (*drained)(void *data) = x->drained;
+
+	x->unread = 0;
+	x->drained = NULL;
+	if (drained)
+		drained(x->drained_data);
+}
+
+json_t *fake_json(struct http_exchange *x)
+{
+	json_error_t error;
+	json_t *json = json_loadb(x->answer.data ? x->answer.data : "", x->answer.len,
+				  JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES, &error);
+
+	if (!json)
+		fail_msg("%s in: %.300s", error.text, x->answer.data);
+	return json;
+}
+
+bool fake_has_field(struct http_exchange *x, const char *line)
+{
+	return x->fields.data && strstr(x->fields.data, line);
+}
+
+struct str http_head_find(const struct http_head *head, const char *name, size_t *ret_count)
+{
+	struct str found = { NULL, 0 };
+	size_t n = 0;
+
+	for (size_t i = 0; i < head->n_headers; i++) {
+		if (!str_eq_nocase(head->headers[i].name, str_of(name)))
+			continue;
+		if (!n++)
+			found = head->headers[i].value;
+	}
+	if (ret_count)
+		*ret_count = n;
+	return found;
+}
+
+const struct http_head *http_exchange_head(const struct http_exchange *x)
+{
+	return &x->head;
+}
+
+const char *http_exchange_id(const struct http_exchange *x)
+{
+	return "req_0000000000000000";
+}
+
+bool http_exchange_is_gone(const struct http_exchange *x)
+{
+	return x->gone;
+}
+
+void http_body_read(struct http_exchange *x, const struct http_body_want *want)
+{
+	assert_false(x->wants_body || x->begun);
+	x->want = *want;
+	x->wants_body = true;
+}
+
+void http_begin(struct http_exchange *x, const struct http_reply *reply, int64_t length)
+{
+	assert_false(x->begun);
+	x->begun = true;
+	x->status = reply->status;
+	x->length = length;
+	x->close = reply->close;
+	x->refused_key = reply->refused_key;
+	if (reply->content_type)
+		snprintf(x->type, sizeof(x->type), "%s", reply->content_type);
+	for (size_t i = 0; i < reply->n_headers; i++) {
+		const struct http_header *h = &reply->headers[i];
+		buf_put_str(&x->fields, h->name);
+		buf_put_text(&x->fields, ": ");
+		buf_put_str(&x->fields, h->value);
+		buf_put_char(&x->fields, '\n');
+	}
+}
+
+bool http_write(struct http_exchange *x, struct str bytes)
+{
+	assert_true(x->begun && !x->ended && !x->aborted);
+	buf_put_str(&x->answer, bytes);
+	x->unread += bytes.len;
+	return x->unread <= x->queue_room.max;
+}
+
+void http_on_drained(struct http_exchange *x, void (*drained)(void *data), void *data)
+{
+	assert_true(x->unread > x->queue_room.max);
+	x->drained = drained;
+	x->drained_data = data;
+}
+
+void http_end(struct http_exchange *x)
+{
+	assert_true(x->begun && !x->ended && !x->aborted);
+	x->ended = true;
+}
+
+void http_abort(struct http_exchange *x)
+{
+	assert_false(x->ended || x->aborted);
+	x->aborted = true;
+	x->drained = NULL;
+}
+
+void http_reply(struct http_exchange *x, const struct http_reply *reply, struct str body)
+{
+	http_begin(x, reply, (int64_t)body.len);
+	buf_put_str(&x->answer, body);
+	x->ended = true;
+}
+
+/* ---- core ---- */
+
+const struct tenant_limit_field tenant_limit_fields[] = {
+	{ "max_sessions", offsetof(struct tenant_limits, max_sessions) },
+	{ "requests_per_minute", offsetof(struct tenant_limits, requests_per_minute) },
+};
+const size_t tenant_limit_n_fields = ARRAY_SIZE(tenant_limit_fields);
+
+static char template_name[] = "sandbox-base:latest";
+
+void fake_reset(void)
+{
+	fake = (struct fake_core){
+		.config = { .runtime_name = "native" },
+		.a = { .number = 1, .limits = TENANT_LIMITS_DEFAULT },
+		.b = { .number = 2, .limits = TENANT_LIMITS_DEFAULT },
+		.session = { .id = "sbx_0123456789ab",
+			     .state = SESSION_READY,
+			     .tenant = &fake.a,
+			     .template_name = template_name,
+			     .quota_bytes = 512u << 20,
+			     .created_us = 1000000,
+			     .accessed_us = 2000000 },
+		.has_session = true,
+	};
+	clock_fake(1000000, 1700000000000000);
+	fake.a.limits.requests_per_minute = fake.b.limits.requests_per_minute = 10;
+	fake.a.rate.capacity = fake.b.rate.capacity = 10;
+	static char names[2][2] = { "a", "b" };
+	fake.a.name = names[0];
+	fake.b.name = names[1];
+}
+
+struct tenant *key_find(struct core *c, struct str key, const char **ret_actor)
+{
+	*ret_actor = "static key";
+	return str_eq(key, STR("key-a")) ? &fake.a : str_eq(key, STR("key-b")) ? &fake.b : NULL;
+}
+
+/* micro_tokens counts what was taken. */
+bool rate_take(struct rate *r, int64_t now_us, uint32_t *ret_wait_s)
+{
+	*ret_wait_s = 6;
+	if (r->micro_tokens == r->capacity)
+		return false;
+	r->micro_tokens++;
+	return true;
+}
+
+uint32_t rate_available(struct rate *r, int64_t now_us)
+{
+	return r->capacity - (uint32_t)r->micro_tokens;
+}
+
+const struct core_config *core_config_get(const struct core *c)
+{
+	return &fake.config;
+}
+
+struct runtime *core_runtime(const struct core *c)
+{
+	return NULL;
+}
+
+bool core_is_stopping(const struct core *c)
+{
+	return fake.stopping;
+}
+
+struct session *session_find(struct core *c, struct str id)
+{
+	fake.lookups++;
+	return fake.has_session && str_eq(id, str_of(fake.session.id)) ? &fake.session : NULL;
+}
+
+void session_touch(struct core *c, struct session *s)
+{
+	fake.touches++;
+}
+
+int64_t session_expires_us(const struct core *c, const struct session *s)
+{
+	return s->accessed_us + 1800000000;
+}
+
+struct session *session_next(struct core *c, const struct tenant *t, const struct session *prev)
+{
+	return fake.has_session && !prev && t == fake.session.tenant ? &fake.session : NULL;
+}
+
+uint32_t session_count(const struct core *c)
+{
+	return fake.has_session;
+}
+
+void session_create(struct core *c, struct tenant *t, const struct session_params *p, session_fn fn,
+		    void *data)
+{
+	fake.create = *p;
+	snprintf(fake.create_template, sizeof(fake.create_template), "%.*s",
+		 (int)p->template_name.len, p->template_name.data);
+	fake.session_done = fn;
+	fake.data = data;
+}
+
+void session_delete(struct core *c, struct session *s, session_fn fn, void *data)
+{
+	fake.has_session = false;
+	fake.session_done = fn;
+	fake.data = data;
+}
+
+void session_disk_used(struct core *c, struct session *s, runtime_stat_fn fn, void *data)
+{
+	fake.stat_done = fn;
+	fake.data = data;
+}
+
+int exec_start(struct core *c, struct session *s, const struct exec_params *p,
+	       const struct exec_ops *ops, void *data, struct exec **ret, struct err *err)
+{
+	if (fake.exec_fails)
+		return err_slug(err, EINVAL, "secret_name_reserved", "'PATH' is reserved.");
+	fake.execs++;
+	fake.exec = *p;
+	fake.exec_ops = *ops;
+	fake.data = data;
+	snprintf(fake.command, sizeof(fake.command), "%.*s", (int)p->command.len, p->command.data);
+	*ret = (struct exec *)&fake;
+	return 0;
+}
+
+void exec_detach(struct exec *e)
+{
+	fake.exec_detached = true;
+}
+
+static void take_path(struct str path)
+{
+	snprintf(fake.path, sizeof(fake.path), "%.*s", (int)path.len, path.data);
+}
+
+struct files_call *files_read(struct core *c, struct session *s, struct str path, files_read_fn fn,
+			      void *data)
+{
+	take_path(path);
+	fake.read_done = fn;
+	fake.data = data;
+	return (struct files_call *)&fake;
+}
+
+struct files_call *files_write(struct core *c, struct session *s, struct str path, struct str bytes,
+			       files_write_fn fn, void *data)
+{
+	take_path(path);
+	fake.content = bytes;
+	fake.write_done = fn;
+	fake.data = data;
+	return (struct files_call *)&fake;
+}
+
+void files_detach(struct files_call *call)
+{
+	fake.file_detached = true;
+}
+
+void usage_get(struct core *c, const struct tenant *t, struct usage_month *ret)
+{
+	*ret = (struct usage_month){ "2023-11", 3, 4, 5006 };
+}
+
+void runtime_info_get(struct runtime *rt, struct runtime_info *ret)
+{
+	*ret = (struct runtime_info){ .name = "native", .ready = !fake.starting };
+}
+
+uint32_t runtime_posture(struct runtime *rt, const char *volume, uint32_t tenant)
+{
+	return fake.posture;
+}
+
+/* ---- captured output ---- */
+
+struct runtime_output *fake_output(struct str data, uint64_t head, uint64_t dropped)
+{
+	struct runtime_output *o = mem_new(1, sizeof(*o));
+
+	*o = (struct runtime_output){ mem_dup_n(data.data, data.len), data.len, (size_t)head,
+				      dropped, false };
+	fake.outputs++;
+	return o;
+}
+
+void runtime_output_free(struct runtime_output *o)
+{
+	if (!o)
+		return;
+	fake.outputs--;
+	free(o->data);
+	free(o);
+}
+
+uint64_t runtime_output_size(const struct runtime_output *o)
+{
+	return o->size;
+}
+
+uint64_t runtime_output_dropped(const struct runtime_output *o)
+{
+	return o->dropped;
+}
+
+uint64_t runtime_output_head(const struct runtime_output *o)
+{
+	return o->head;
+}
+
+ssize_t runtime_output_read(const struct runtime_output *o, uint64_t offset, void *data, size_t len)
+{
+	if (o->broken)
+		return -EIO;
+	if (offset >= o->size)
+		return 0;
+	if (len > o->size - offset)
+		len = o->size - (size_t)offset;
+	memcpy(data, o->data + offset, len);
+	return (ssize_t)len;
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * fakes: an http server and a core for the unit tests of this folder, without sockets, sandboxes or
+ * a store. A test sends a request, sees what the core was asked, answers for the core, and looks at
+ * the answer. Tenants "a" (key "key-a") and "b" ("key-b"), ten requests a minute each.
+ */
+#pragma once
+
+#include <jansson.h>
+
+#include "api/api.h"
+#include "core/core.h"
+#include "http/server.h"
+
+/* ---- What http/server.h promises ---- */
+
+struct http_exchange {
+	struct http_head head;
+	struct http_header headers[16];
+	struct str body;
+	struct http_body_want want;
+	bool wants_body; /* http_body_read was called and is not answered yet */
+	bool gone;
+	struct buf queue_room; /* not used for bytes: max is what http_write takes before false */
+	size_t unread;	       /* bytes that the client has not read */
+	void (*drained)(void *data);
+	void *drained_data;
+	/* The answer */
+	bool begun, ended, aborted;
+	int status;
+	char type[64];
+	int64_t length;
+	bool close, refused_key;
+	struct buf fields; /* "Name: value\n" ... */
+	struct buf answer;
+};
+
+/* headers: "Name: value" strings, NULL at the end. */
+void fake_request(struct http_exchange *x, const char *method, const char *target,
+		  const char *const *headers, struct str body);
+void fake_exchange_fini(struct http_exchange *x);
+/* Gives the body to whoever asked for it. */
+void fake_body(struct http_exchange *x);
+/* The client reads everything that waits. */
+void fake_drain(struct http_exchange *x);
+/* The answer as JSON; fails the test when it is none. */
+json_t *fake_json(struct http_exchange *x);
+bool fake_has_field(struct http_exchange *x, const char *line);
+
+/* ---- What core/core.h promises ---- */
+
+struct runtime_output {
+	char *data;
+	size_t size, head;
+	uint64_t dropped;
+	bool broken; /* cannot be read */
+};
+
+/* data is copied. */
+struct runtime_output *fake_output(struct str data, uint64_t head, uint64_t dropped);
+
+struct fake_core {
+	struct core_config config;
+	struct tenant a, b;
+	struct session session; /* "sbx_0123456789ab" of a, while has_session */
+	bool has_session, stopping, starting;
+	unsigned lookups; /* of sessions */
+	unsigned touches;
+	/* The last call */
+	session_fn session_done;
+	runtime_stat_fn stat_done;
+	struct session_params create;
+	char create_template[64];
+	struct exec_ops exec_ops;
+	struct exec_params exec;
+	char command[256];
+	bool exec_fails, exec_detached;
+	unsigned execs;
+	files_read_fn read_done;
+	files_write_fn write_done;
+	char path[256];
+	struct str content;
+	bool file_detached;
+	void *data;
+	unsigned outputs; /* that are not freed yet */
+	uint32_t posture;
+};
+
+extern struct fake_core fake;
+
+void fake_reset(void);
