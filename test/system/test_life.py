@@ -1,0 +1,524 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Starting, stopping, crashing: what was acknowledged stays, and nothing is left on the host."""
+
+import os
+import random
+import signal
+import threading
+import time
+
+import pytest
+
+import harness
+from harness import KEYS
+
+LEAK_COMMANDS = 2000
+KILLS = 200
+
+
+def fresh(env=None, **options):
+    why = harness.runnable()
+    if why:
+        pytest.skip(why)
+    return harness.Server(env, **options)
+
+
+# ---- Start and stop ----------------------------------------------------------------------------
+
+
+def test_a_stop_with_commands_running_is_quick_and_clean(ours):
+    server = fresh().start()
+    for _ in range(3):
+        session = server.create()
+        server.post("/v1/sessions/%s/write" % session, {"path": "a", "content": "b"})
+    threads = []
+
+    def forever():
+        try:
+            server.exec(session, "sleep 60", 60)
+        except (OSError, AssertionError, harness.http.client.HTTPException):
+            pass
+
+    for _ in range(3):
+        threads.append(threading.Thread(target=forever))
+        threads[-1].start()
+    harness.wait_until(
+        lambda: server.get("/v1/usage").json["commands_running"] == 3, 10, "three commands run"
+    )
+    server.stop()
+    for thread in threads:
+        thread.join()
+    assert server.stop_seconds < 5
+    server.release()
+
+
+def test_ctrl_c_is_an_orderly_stop():
+    server = fresh().start()
+    server.create()
+    server.process.send_signal(signal.SIGINT)
+    assert server.process.wait(10) == 0
+    server.settle()
+    assert not server.left_over()
+    server.release()
+
+
+def test_health_says_stopping_or_nothing():
+    server = fresh().start()
+    server.process.send_signal(signal.SIGTERM)
+    seen = set()
+    while server.process.poll() is None:
+        try:
+            seen.add(server.get("/healthz", key=None, timeout=2).status)
+        except (OSError, harness.http.client.HTTPException):
+            pass
+    assert seen <= {200, 503}
+    server.settle()
+    assert not server.left_over()
+    server.release()
+
+
+def test_sessions_and_files_survive_a_restart():
+    server = fresh(keep=True).start()
+    session = server.create()
+    other = server.create(KEYS["b"])
+    server.post("/v1/sessions/%s/write" % session, {"path": "a/b", "content": "kept"})
+    server.exec(session, "mkdir d; ln -s a/b l; chmod 700 a/b; touch made-by-command")
+    before = server.get("/v1/sessions/" + session).json
+    server.stop()
+    again = harness.Server(keep=True, state_dir=server.state_dir).start()
+    try:
+        after = again.get("/v1/sessions/" + session).json
+        for name in ("session_id", "tenant_id", "created_at", "disk_quota_mb", "template"):
+            assert after[name] == before[name]
+        answer = again.get("/v1/sessions/%s/read?path=a/b" % session)
+        assert answer.json["content"] == "kept"
+        assert again.exec(session, "stat -c %a a/b; readlink l; ls")["stdout"] == (
+            "700\na/b\na\nd\nl\nmade-by-command\n"
+        )
+        assert again.get("/v1/sessions/" + other, key=KEYS["b"]).status == 200
+        assert again.get("/v1/sessions/" + other).status == 403
+        assert again.delete("/v1/sessions/" + session).status == 200
+    finally:
+        again.stop()
+
+
+def test_a_deleted_session_does_not_come_back():
+    server = fresh(keep=True).start()
+    session = server.create()
+    server.post("/v1/sessions/%s/write" % session, {"path": "a", "content": "x" * 100000})
+    server.delete("/v1/sessions/" + session)
+    server.kill()
+    server.settle()
+    again = harness.Server(keep=True, state_dir=server.state_dir).start()
+    try:
+        assert again.get("/v1/sessions").json["sessions"] == []
+        assert again.get("/v1/sessions/" + session).status == 404
+    finally:
+        again.stop()
+
+
+# ---- airlockd alone ----------------------------------------------------------------------------
+
+
+def test_airlockd_may_be_killed_and_comes_back(ours):
+    server = fresh(keep=True).start()
+    try:
+        session = server.create()
+        server.post("/v1/sessions/%s/write" % session, {"path": "a", "content": "kept"})
+        for _ in range(5):
+            (pid,) = server.process_of("airlockd")
+            os.kill(pid, signal.SIGKILL)
+            harness.wait_until(
+                lambda: server.process_of("airlockd") not in ([], [pid]) and healthy(server),
+                10, "airlockd is back",
+            )
+            answer = server.get("/v1/sessions/%s/read?path=a" % session)
+            assert answer.json["content"] == "kept"
+            assert server.exec(session, "cat a")["stdout"] == "kept"
+        assert server.process.poll() is None
+    finally:
+        server.stop()
+
+
+def healthy(server):
+    try:
+        return server.get("/healthz", key=None, timeout=2).status == 200
+    except (OSError, harness.http.client.HTTPException):
+        return False
+
+
+def test_no_command_outlives_a_killed_airlockd_unowned():
+    server = fresh(keep=True).start()
+    try:
+        session = server.create()
+        thread = threading.Thread(
+            target=lambda: quietly(server.exec, session, "cp /bin/sleep orphan; ./orphan 60", 60)
+        )
+        thread.start()
+        harness.wait_until(lambda: "orphan" in names(server), 10, "it runs")
+        (pid,) = server.process_of("airlockd")
+        os.kill(pid, signal.SIGKILL)
+        thread.join()
+        harness.wait_until(lambda: healthy(server), 10, "airlockd is back")
+        harness.wait_until(lambda: "orphan" not in names(server), 5, "the command ended")
+        assert server.exec(session, "echo ok")["stdout"] == "ok\n"
+    finally:
+        server.stop()
+
+
+def names(server):
+    return [name for _, name in harness.tenant_processes(server.number)]
+
+
+def quietly(function, *args):
+    try:
+        return function(*args)
+    except (OSError, AssertionError, harness.http.client.HTTPException):
+        return None
+
+
+# ---- Crashes -----------------------------------------------------------------------------------
+
+
+def test_a_killed_launcher_leaves_no_process_and_the_next_start_cleans():
+    server = fresh(keep=True).start()
+    session = server.create()
+    server.post("/v1/sessions/%s/write" % session, {"path": "a", "content": "kept"})
+    thread = threading.Thread(
+        target=lambda: quietly(server.exec, session, "sleep 60", 60)
+    )
+    thread.start()
+    harness.wait_until(lambda: "sleep" in names(server), 10, "it runs")
+    ours_before = [pid for pid, _, _ in server.processes()]
+    server.kill()
+    thread.join()
+    harness.wait_until(lambda: not names(server), 5, "every sandbox ended")
+    harness.wait_until(
+        lambda: not [pid for pid in ours_before if alive(pid)], 5, "every role ended"
+    )
+    again = harness.Server(keep=True, state_dir=server.state_dir).start()
+    try:
+        answer = again.get("/v1/sessions/%s/read?path=a" % session)
+        assert answer.json["content"] == "kept"
+        assert again.exec(session, "cat a")["stdout"] == "kept"
+    finally:
+        again.stop()
+
+
+def alive(pid):
+    try:
+        return not harness.proc_status(pid)["State"].startswith("Z")
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("victim", ["init", "tenant"])
+def test_killing_a_process_inside_from_outside(server, session, victim):
+    """Only that command is lost; the result says that something was killed."""
+    with harness.in_background(
+        server.post, "/v1/sessions/%s/exec" % session,
+        {"command": "cp /bin/sleep victim; exec ./victim 60", "timeout_seconds": 20},
+    ) as result:
+        pid = harness.wait_until(
+            lambda: next(
+                (p for p, name in harness.tenant_processes(server.number) if name == "victim"), None
+            ),
+            10, "it runs",
+        )
+        if victim == "init":
+            pid = int(harness.proc_status(pid)["PPid"])
+        began = time.monotonic()
+        os.kill(pid, signal.SIGKILL)
+    assert time.monotonic() - began < 5
+    (answer,) = result
+    if victim == "tenant":
+        assert answer.status == 200 and answer.json["exit_code"] == 137
+    else:
+        assert answer.status in (200, 500, 503)
+        if answer.status == 200:
+            assert answer.json["exit_code"] == 137
+    assert server.exec(session, "echo ok")["stdout"] == "ok\n"
+
+
+@pytest.mark.slow
+def test_kill_loop():
+    """kill -9 of any process of ours, at any moment: no acknowledged file is lost, nothing leaks."""
+    random.seed(20)
+    server = fresh(keep=True).start()
+    state_dir = server.state_dir
+    sessions = [server.create() for _ in range(3)]
+    acknowledged = {}
+    stop = threading.Event()
+    current = {"server": server}
+    lock = threading.Lock()
+
+    def write(number):
+        n = 0
+        while not stop.is_set():
+            path, content = "f%d" % (n % 20), "%d-%d" % (number, n)
+            session = sessions[number]
+            with lock:
+                # While a write is under way, old and new content are both right.
+                acknowledged.setdefault((session, path), set()).add(content)
+            answer = quietly(
+                lambda: current["server"].post(
+                    "/v1/sessions/%s/write" % session, {"path": path, "content": content}, timeout=10
+                )
+            )
+            if answer is not None and answer.status == 200:
+                with lock:
+                    acknowledged[(session, path)] = {content}
+            n += 1
+            if n % 7 == 0:
+                quietly(lambda: current["server"].exec(session, "true"))
+
+    writers = [threading.Thread(target=write, args=(i,)) for i in range(len(sessions))]
+    for writer in writers:
+        writer.start()
+    killed = {}
+    try:
+        for round_number in range(KILLS):
+            now = current["server"]
+            time.sleep(random.random() * 0.05)
+            candidates = [p for p in now.processes() if p[0] != now.process.pid]
+            # The main process takes everything with it and costs a start: every 20th time.
+            if round_number % 20 == 19 or not candidates:
+                victim = (now.process.pid, "main", 0)
+            else:
+                # One of each name has the same chance, however many sandboxes there are.
+                name = random.choice(sorted({p[1] for p in candidates}))
+                victim = random.choice([p for p in candidates if p[1] == name])
+            killed[victim[1]] = killed.get(victim[1], 0) + 1
+            quietly(os.kill, victim[0], signal.SIGKILL)
+            if victim[1] == "main":
+                now.process.wait()
+                harness.wait_until(lambda: not names(now), 10, "every sandbox ended")
+            if now.process.poll() is not None or victim[1] == "main":
+                now.process.wait()
+                harness.wait_until(lambda: not names(now), 10, "every sandbox ended")
+                current["server"] = harness.Server(keep=True, state_dir=state_dir).start()
+            else:
+                harness.wait_until(
+                    lambda: healthy(now) or now.process.poll() is not None, 20,
+                    "it serves again after killing %s:\n%s" % (victim[1], now.log_tail()),
+                )
+                if now.process.poll() is not None:
+                    current["server"] = harness.Server(keep=True, state_dir=state_dir).start()
+    finally:
+        stop.set()
+        for writer in writers:
+            writer.join()
+    last = current["server"]
+    if not healthy(last):
+        last = harness.Server(keep=True, state_dir=state_dir).start()
+    assert sum(killed.values()) == KILLS and len(killed) >= 4, killed
+    assert acknowledged
+    for (session, path), contents in acknowledged.items():
+        answer = last.get("/v1/sessions/%s/read?path=%s" % (session, path))
+        assert answer.status == 200, answer
+        content = answer.json["content"]
+        if content.startswith("Error: File"):
+            assert len(contents) > 1 or not contents, (path, contents)
+        else:
+            assert content in contents, (path, content, contents)
+    for session in sessions:
+        listed = last.exec(session, "ls -A")["stdout"].split()
+        assert not [name for name in listed if not name.startswith("f")], listed
+        assert last.delete("/v1/sessions/" + session).status == 200
+    last.stop()
+
+
+# ---- Leaks -------------------------------------------------------------------------------------
+
+
+def test_two_thousand_commands_leak_nothing(ours):
+    server = fresh().start()
+    try:
+        session = server.create()
+
+        def some(number):
+            for _ in range(number):
+                server.exec(session, "true")
+
+        def round_of(number):
+            threads = [threading.Thread(target=some, args=(number // 4,)) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+
+        round_of(200)
+        harness.wait_until(
+            lambda: not server.get("/v1/usage").json["commands_running"], 10, "quiet"
+        )
+        before = harness.Inventory(server)
+        (pid,) = server.process_of("airlockd")
+        rss = harness.rss_kib(pid)
+        round_of(LEAK_COMMANDS)
+
+        def settled():
+            now = harness.Inventory(server)
+            return (
+                len(now.tenant_processes) <= len(before.tenant_processes) + 2
+                and now.cgroups <= before.cgroups + 4
+                and now.loop == before.loop
+                and now.mounts == before.mounts
+                and now.sysv == before.sysv
+                and all(
+                    sum(now.fds.get(name, [])) <= sum(counts) + 16
+                    for name, counts in before.fds.items()
+                )
+            )
+
+        harness.wait_until(settled, 20, "the host is as before: %s, %s" % (
+            vars(before), vars(harness.Inventory(server))))
+        assert harness.rss_kib(pid) - rss < 8 << 10
+    finally:
+        server.stop()
+    server.release()
+
+
+# ---- Under load --------------------------------------------------------------------------------
+
+
+def test_health_is_quick_under_load(server):
+    sessions = [server.create() for _ in range(8)]
+    stop = threading.Event()
+    failures = []
+
+    def work(session):
+        while not stop.is_set():
+            try:
+                if server.exec(session, "python3 -c pass")["exit_code"] != 0:
+                    failures.append(session)
+            except Exception as error:  # the assertion is made in the test's own thread
+                failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(session,)) for session in sessions]
+    for thread in threads:
+        thread.start()
+    times = []
+    try:
+        end = time.monotonic() + 6
+        while time.monotonic() < end:
+            began = time.monotonic()
+            assert server.get("/healthz", key=None).status == 200
+            times.append(time.monotonic() - began)
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+        for session in sessions:
+            server.delete("/v1/sessions/" + session)
+    assert not failures, failures[:3]
+    times.sort()
+    assert times[len(times) * 99 // 100] < 0.2 and times[-1] < 1, times[-5:]
+
+
+def test_parallel_creates_and_deletes(server):
+    made, statuses = [], []
+    lock = threading.Lock()
+
+    def create():
+        name = server.create(KEYS["c"])
+        with lock:
+            made.append(name)
+
+    def delete(name):
+        status = server.delete("/v1/sessions/" + name, key=KEYS["c"]).status
+        with lock:
+            statuses.append(status)
+
+    for work in (
+        [(create,)] * 20,
+        [(delete, lambda i=i: made[i % 20]) for i in range(40)],
+    ):
+        threads = [
+            threading.Thread(target=entry[0], args=tuple(a() for a in entry[1:])) for entry in work
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(set(made)) == 20
+    assert sorted(statuses) == [200] * 20 + [404] * 20
+    assert server.get("/v1/sessions", key=KEYS["c"]).json["sessions"] == []
+
+
+def test_a_delete_with_a_command_running(server):
+    session = server.create()
+    with harness.in_background(
+        server.post, "/v1/sessions/%s/exec" % session, {"command": "sleep 60", "timeout_seconds": 60}
+    ) as result:
+        harness.wait_until(
+            lambda: server.get("/v1/usage").json["commands_running"] == 1, 10, "it runs"
+        )
+        began = time.monotonic()
+        assert server.delete("/v1/sessions/" + session).status == 200
+        assert time.monotonic() - began < 1
+    assert result[0].status in (200, 404, 500, 503)
+    assert server.get("/v1/usage").json["commands_running"] == 0
+
+
+def test_a_client_that_hangs_up_does_not_end_its_command(server, session):
+    body = b'{"command": "sleep 0.5; touch done"}'
+    with server.connect() as s:
+        s.sendall(
+            b"POST /v1/sessions/%s/exec HTTP/1.1\r\nHost: x\r\nX-API-Key: %s\r\n"
+            b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s"
+            % (session.encode(), KEYS["a"].encode(), len(body), body)
+        )
+        harness.wait_until(
+            lambda: server.get("/v1/usage").json["commands_running"] == 1, 10, "it runs"
+        )
+    harness.wait_until(
+        lambda: server.exec(session, "ls")["stdout"] == "done\n", 10, "it ran to its end"
+    )
+
+
+def test_keep_alive_and_pipelining(server):
+    one = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+    with server.connect() as s:
+        s.sendall(one * 100)
+        got = b""
+        while got.count(b'"status": "healthy"') + got.count(b'"status":"healthy"') < 100:
+            piece = s.recv(65536)
+            assert piece, got[-300:]
+            got += piece
+        assert got.count(b"HTTP/1.1 200") == 100
+        s.sendall(one)
+        assert b"200" in s.recv(65536)
+
+
+def test_expect_100_continue(server):
+    head = (
+        b"POST /v1/sessions HTTP/1.1\r\nHost: x\r\nX-API-Key: %s\r\n"
+        b"Content-Type: application/json\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n"
+    )
+    with server.connect() as s:
+        s.sendall(head % KEYS["a"].encode())
+        assert s.recv(65536).startswith(b"HTTP/1.1 100 ")
+        s.sendall(b"{}")
+        answer = harness.read_raw(s)
+        assert answer.status == 201
+    server.delete("/v1/sessions/" + harness.json.loads(answer.body)["session_id"])
+    with server.connect() as s:
+        s.sendall(head % b"wrong")
+        assert s.recv(65536).startswith(b"HTTP/1.1 401 ")
+
+
+def test_a_refused_upload_is_drained_and_answered(server):
+    """The whole body is sent although the answer came early; the client reads the status."""
+    for key, status in (("wrong", 401), (KEYS["a"], 413)):
+        size = (8 << 20) if status == 401 else (65 << 20)
+        with server.connect(60) as s:
+            s.sendall(
+                b"POST /v1/sessions/sbx_000000000000/write HTTP/1.1\r\nHost: x\r\nX-API-Key: %s\r\n"
+                b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % (key.encode(), size)
+            )
+            block = b"x" * (1 << 20)
+            for _ in range(size >> 20):
+                s.sendall(block)
+            answer = harness.read_raw(s)
+            assert answer.status == status
+            assert b"connection: close" in answer.head.lower()
