@@ -63,6 +63,7 @@ struct store {
 	struct list queue, done;
 	struct list retry; /* the writer's alone: usage that could not be written */
 	size_t n_retry;
+	bool running; /* the loop's: there is a thread */
 	bool stop, stopped;
 	void (*closed)(void *data);
 	void *closed_data;
@@ -293,17 +294,30 @@ static void on_async(uv_async_t *async)
 		free(op);
 	}
 	if (stopped) {
-		uv_thread_join(&s->thread);
+		if (s->running)
+			uv_thread_join(&s->thread);
 		uv_close((uv_handle_t *)async, on_closed);
 	}
 }
 
-int store_open(uv_loop_t *loop, const char *path, struct store **ret, struct err *err)
+/* With the first write, so that what the process gives up before that (rights, system calls) is
+ * given up by this thread, too. */
+static void start_writer(struct store *s)
 {
 	const uv_thread_options_t options = {
 		.flags = UV_THREAD_HAS_STACK_SIZE,
 		.stack_size = STACK_SIZE,
 	};
+
+	if (s->running)
+		return;
+	if (uv_thread_create_ex(&s->thread, &options, writer, s) < 0)
+		abort(); /* no thread is no memory */
+	s->running = true;
+}
+
+int store_open(uv_loop_t *loop, const char *path, struct store **ret, struct err *err)
+{
 	struct store *s = mem_new(1, sizeof(*s));
 	int r = db_open(&s->db, path, err);
 
@@ -317,9 +331,6 @@ int store_open(uv_loop_t *loop, const char *path, struct store **ret, struct err
 	uv_cond_init(&s->wake);
 	uv_async_init(loop, &s->async, on_async);
 	s->async.data = s;
-	r = uv_thread_create_ex(&s->thread, &options, writer, s);
-	if (r < 0)
-		abort(); /* at start only: no thread is no memory */
 	*ret = s;
 	return 0;
 }
@@ -330,8 +341,11 @@ void store_close(struct store *s, void (*closed)(void *data), void *data)
 	s->closed_data = data;
 	uv_mutex_lock(&s->queue_lock);
 	s->stop = true;
+	s->stopped = !s->running;
 	uv_cond_signal(&s->wake);
 	uv_mutex_unlock(&s->queue_lock);
+	if (!s->running)
+		uv_async_send(&s->async);
 }
 
 uint64_t store_errors(const struct store *s)
@@ -365,6 +379,7 @@ static void submit(struct store *s, struct op *op, store_fn fn, void *data)
 {
 	op->fn = fn;
 	op->data = data;
+	start_writer(s);
 	uv_mutex_lock(&s->queue_lock);
 	assert(!s->stop);
 	append(&s->queue, op);

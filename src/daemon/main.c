@@ -1,0 +1,444 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * airlockd: the unprivileged server. The launcher starts it with
+ *   fd 3  the socket to the launcher      fd 4  the configuration (memfd, lines NAME=value)
+ *   fd 5  the listening socket            argv  airlockd --state-dir DIR
+ *
+ * Start: identity -> configuration -> landlock -> store, runtime, core -> seccomp -> the launcher's
+ * list of what is alive -> sessions compared with volumes -> serving.
+ * Stop (SIGTERM, or the launcher's end): no new connection, no new session -> exchanges end -> api,
+ * core, runtime, store close, each when the one before has -> exit. STOP_MS is the end in any case;
+ * whatever was acknowledged is committed long before.
+ *
+ * Exit status: 0 stopped, 78 the configuration or the state is refused, 1 failed or launcher lost.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <malloc.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "api/api.h"
+#include "base/fd.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "core/core.h"
+#include "core/native/native.h"
+#include "daemon/config.h"
+#include "daemon/confine.h"
+#include "http/server.h"
+#include "ipc/posture.h"
+#include "store/store.h"
+
+#define LAUNCHER_FD 3
+#define CONFIG_FD 4
+#define LISTEN_FD 5
+
+#define POOL_ALL 64u
+#define POOL_IDLE_MS 60000
+#define COMMANDS_PER_CPU 4u
+#define CLIENT_QUEUE_MAX (256u * KIB)
+#define GRACE_MS 500
+#define STOP_MS 950
+
+struct daemon {
+	uv_loop_t loop;
+	struct config *config; /* owned */
+	char *state_path;      /* owned: <state>/state */
+	struct store *store;
+	struct runtime *runtime;
+	struct core *core;
+	struct api *api;
+	struct http_server *server;
+	int listen_fd; /* owned until the server has it */
+	unsigned cpus;
+	uv_signal_t signals[3];
+	uv_timer_t hard_end;
+	bool stopping;
+	int status;
+};
+
+static int refuse(const struct err *err)
+{
+	dprintf(STDERR_FILENO, "airlock: %s\n", err->text);
+	return CONFIG_EXIT;
+}
+
+/* ---- Stop ---- */
+
+static void on_hard_end(uv_timer_t *timer)
+{
+	struct daemon *d = timer->data;
+
+	log_event(LOG_WARN, "stop_cut_short");
+	_exit(d->status);
+}
+
+static void on_store_closed(void *data)
+{
+	struct daemon *d = data;
+
+	for (size_t i = 0; i < ARRAY_SIZE(d->signals); i++)
+		uv_close((uv_handle_t *)&d->signals[i], NULL);
+	uv_close((uv_handle_t *)&d->hard_end, NULL);
+}
+
+static void on_runtime_closed(void *data)
+{
+	struct daemon *d = data;
+
+	store_close(d->store, on_store_closed, d);
+}
+
+static void on_core_closed(void *data)
+{
+	struct daemon *d = data;
+
+	native_close(d->runtime, on_runtime_closed, d);
+}
+
+static void on_api_closed(void *data)
+{
+	struct daemon *d = data;
+
+	core_close(d->core, on_core_closed, d);
+}
+
+static void on_server_closed(void *data)
+{
+	struct daemon *d = data;
+
+	d->server = NULL;
+	api_close(d->api, on_api_closed, d);
+}
+
+static void stop(struct daemon *d, int status)
+{
+	if (d->stopping)
+		return;
+	d->stopping = true;
+	d->status = status;
+	log_event(LOG_INFO, "stopping");
+	core_stop(d->core);
+	uv_timer_start(&d->hard_end, on_hard_end, STOP_MS, 0);
+	if (d->server)
+		http_server_close(d->server, GRACE_MS, on_server_closed, d);
+	else if (d->api)
+		api_close(d->api, on_api_closed, d);
+	else
+		core_close(d->core, on_core_closed, d);
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+	if (number != SIGHUP)
+		stop(handle->data, 0);
+}
+
+static void on_launcher_lost(void *data, const struct err *err)
+{
+	stop(data, 1);
+}
+
+/* ---- Start: what can be refused ---- */
+
+static int parse_arguments(struct daemon *d, int argc, char **argv, struct err *err)
+{
+	if (argc != 3 || strcmp(argv[1], "--state-dir") != 0 || argv[2][0] != '/')
+		return err_set(err, EINVAL,
+			       "airlockd is started by airlock-launcher: airlockd --state-dir DIR");
+	d->state_path = mem_printf("%s/state", argv[2]);
+	return 0;
+}
+
+static int check_socket(int fd, int type, bool listening, const char *what, struct err *err)
+{
+	int is = 0, accepts = 0;
+	socklen_t len = sizeof(int);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &is, &len) < 0 ||
+	    getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &accepts, &len) < 0)
+		return err_errno(err, "descriptor %d, the %s", fd, what);
+	if (is != type || (accepts != 0) != listening)
+		return err_set(err, ENOTSOCK, "descriptor %d is not the %s", fd, what);
+	if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
+		return err_errno(err, "descriptor %d", fd);
+	return 0;
+}
+
+static int load_config(struct daemon *d, struct err *err)
+{
+	int fd = CONFIG_FD;
+
+	d->config = config_new();
+	int r = config_load_fd(d->config, fd, err);
+	if (r < 0)
+		err_wrap(err, "the configuration");
+	else
+		r = config_check(d->config, err);
+	fd_close(&fd);
+	return r;
+}
+
+static void on_warning(void *data, const char *text)
+{
+	log_event(LOG_WARN, "configuration", LOG_STR("why", text));
+}
+
+/* Everything small: one arena, big blocks back to the kernel, few threads. */
+static void tune(struct daemon *d)
+{
+	struct rlimit files;
+
+	umask(077);
+	mallopt(M_ARENA_MAX, 1);
+	mallopt(M_MMAP_THRESHOLD, 128 * (int)KIB);
+	mallopt(M_TRIM_THRESHOLD, 256 * (int)KIB);
+	setenv("UV_THREADPOOL_SIZE", "4", 1);
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+		files.rlim_cur = files.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &files);
+	}
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	d->cpus = cpus > 0 ? (unsigned)cpus : 1;
+}
+
+static int make_folder(const char *path, struct err *err)
+{
+	if (mkdir(path, 0700) < 0 && errno != EEXIST)
+		return err_errno(err, "making %s", path);
+	return 0;
+}
+
+static int prepare(struct daemon *d, int argc, char **argv, struct err *err)
+{
+	int r = parse_arguments(d, argc, argv, err);
+
+	if (r >= 0)
+		r = confine_identity(err);
+	if (r >= 0)
+		r = check_socket(LAUNCHER_FD, SOCK_SEQPACKET, false, "launcher's socket", err);
+	if (r >= 0)
+		r = check_socket(LISTEN_FD, SOCK_STREAM, true, "listening socket", err);
+	if (r >= 0)
+		r = load_config(d, err);
+	if (r < 0)
+		return r;
+	log_init("airlockd", config_settings(d->config)->log_level);
+	config_warn(d->config, on_warning, NULL);
+	tune(d);
+	_cleanup_free_ char *tmp = mem_printf("%s/tmp", d->state_path);
+	r = make_folder(tmp, err);
+	if (r >= 0)
+		r = confine_files(d->state_path, config_settings(d->config)->single, err);
+	return r < 0 ? err_wrap(err, "SANDBOX_STATE_DIR") : 0;
+}
+
+/* ---- Start: the parts ---- */
+
+static void on_key(void *data, struct str tenant, struct str key)
+{
+	struct daemon *d = data;
+	struct err err;
+
+	if (!d->status && core_add_key(d->core, tenant, key, &err) < 0) {
+		log_event(LOG_ERROR, "tenant_not_stored", LOG_STR("why", err.text));
+		d->status = 1;
+	}
+}
+
+static void on_limits(void *data, struct str tenant, const struct tenant_limits *limits)
+{
+	struct daemon *d = data;
+
+	core_set_limits(d->core, tenant, limits);
+}
+
+static int open_core(struct daemon *d, struct err *err)
+{
+	const struct config_settings *s = config_settings(d->config);
+	const struct core_config config = {
+		.session_ttl_ms = (int64_t)s->session_ttl_s * 1000,
+		.quota_bytes = s->quota_mb * MIB,
+		.max_sessions = (uint32_t)s->max_sessions,
+		.output_max = (size_t)s->max_output_mb * MIB,
+		.write_max = s->write_max_mb * MIB,
+		.templates = s->templates,
+		.n_templates = s->n_templates,
+		.runtime_name = "native",
+		.single = s->single,
+		.ephemeral = s->ephemeral,
+	};
+	int r = core_open(&d->loop, &config, d->store, d->runtime, &d->core, err);
+
+	if (r < 0)
+		return r;
+	config_each_limits(d->config, on_limits, d);
+	config_each_key(d->config, on_key, d);
+	return d->status ? err_set(err, EIO, "a tenant could not be stored") : 0;
+}
+
+static uint64_t count_store_errors(void *data)
+{
+	return store_errors(data);
+}
+
+static int open_server(struct daemon *d, struct err *err)
+{
+	const struct config_settings *s = config_settings(d->config);
+	const struct api_config api = {
+		.loop = &d->loop,
+		.write_max = s->write_max_mb * MIB,
+		.store_errors = count_store_errors,
+		.store_data = d->store,
+	};
+	int r = api_open(&api, d->core, &d->api, err);
+
+	if (r < 0)
+		return r;
+	const struct http_config http = {
+		.listen_fd = d->listen_fd,
+		.max_connections = (unsigned)s->max_connections,
+		.write_max = CLIENT_QUEUE_MAX,
+		.trusted_proxies = s->trusted_proxies,
+		.handler = api_handle,
+		.data = d->api,
+	};
+	r = http_server_open(&d->loop, &http, &d->server, err);
+	if (r >= 0)
+		d->listen_fd = -1;
+	return r;
+}
+
+/* Many tenants may share this host only when every layer that this asks for is there. */
+static int check_layers(struct daemon *d, struct err *err)
+{
+	struct runtime_info info;
+
+	runtime_info_get(d->runtime, &info);
+	if (config_settings(d->config)->single)
+		return 0;
+	for (unsigned i = 0; i < POSTURE_BITS; i++) {
+		if (info.missing & 1u << i)
+			return err_set(err, ENOTSUP,
+				       "SANDBOX_MODE: this host lacks %s, which many tenants need; "
+				       "see `airlock doctor`, or use SANDBOX_MODE=single",
+				       posture_name(i));
+	}
+	return 0;
+}
+
+static void on_volume(void *data, const char *volume, uint32_t tenant)
+{
+	struct daemon *d = data;
+
+	core_found_volume(d->core, volume, tenant);
+}
+
+static void on_ready(void *data, const struct err *refused)
+{
+	struct daemon *d = data;
+	struct err err;
+
+	if (refused) {
+		log_event(LOG_ERROR, "launcher_refused", LOG_STR("why", refused->text));
+		stop(d, 1);
+		return;
+	}
+	if (d->stopping)
+		return;
+	if (check_layers(d, &err) < 0) {
+		refuse(&err);
+		stop(d, CONFIG_EXIT);
+		return;
+	}
+	core_start(d->core);
+	if (open_server(d, &err) < 0) {
+		log_event(LOG_ERROR, "not_serving", LOG_STR("why", err.text));
+		stop(d, 1);
+		return;
+	}
+	log_event(LOG_INFO, "serving",
+		  LOG_STR("listen", config_settings(d->config)->launcher.listen),
+		  LOG_INT("sessions", session_count(d->core)));
+}
+
+static int open_runtime(struct daemon *d, struct err *err)
+{
+	const struct config_settings *s = config_settings(d->config);
+	_cleanup_free_ char *tmp = mem_printf("%s/tmp", d->state_path);
+	const struct native_config config = {
+		.launcher_fd = LAUNCHER_FD,
+		.pool = (unsigned)s->pool,
+		.pool_all = POOL_ALL,
+		.running_max = COMMANDS_PER_CPU * d->cpus,
+		.idle_ms = POOL_IDLE_MS,
+		.tmp_dir = tmp,
+		.lost = on_launcher_lost,
+	};
+
+	return native_open(&d->loop, &config, on_volume, on_ready, d, &d->runtime, err);
+}
+
+static void watch_signals(struct daemon *d)
+{
+	static const int numbers[ARRAY_SIZE(d->signals)] = { SIGTERM, SIGINT, SIGHUP };
+
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
+		uv_signal_init(&d->loop, &d->signals[i]);
+		d->signals[i].data = d;
+		uv_signal_start(&d->signals[i], on_signal, numbers[i]);
+	}
+	uv_timer_init(&d->loop, &d->hard_end);
+	d->hard_end.data = d;
+}
+
+static int open_parts(struct daemon *d, struct err *err)
+{
+	_cleanup_free_ char *database = mem_printf("%s/airlock.db", d->state_path);
+	int r = store_open(&d->loop, database, &d->store, err);
+
+	if (r < 0)
+		return err_wrap(err, "SANDBOX_STATE_DIR");
+	r = open_runtime(d, err);
+	if (r >= 0)
+		r = open_core(d, err);
+	return r;
+}
+
+static int run(struct daemon *d)
+{
+	struct err err;
+
+	if (uv_loop_init(&d->loop) < 0)
+		return 1;
+	watch_signals(d);
+	int r = open_parts(d, &err);
+	if (r >= 0)
+		r = confine_calls(&err);
+	if (r < 0)
+		return refuse(&err);
+	uv_run(&d->loop, UV_RUN_DEFAULT);
+	uv_loop_close(&d->loop);
+	return d->status;
+}
+
+int main(int argc, char **argv)
+{
+	struct daemon d = { .listen_fd = LISTEN_FD };
+	struct err err;
+
+	log_init("airlockd", LOG_INFO);
+	int status = prepare(&d, argc, argv, &err) < 0 ? refuse(&err) : run(&d);
+	config_free(d.config);
+	free(d.state_path);
+	fd_close(&d.listen_fd);
+	return status;
+}
