@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/btrfs.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <spawn.h>
@@ -15,6 +16,7 @@
 #include <stdint.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
@@ -308,7 +310,7 @@ static void note_volume(void *data, const char *name, uint32_t tenant)
 		fail_msg("%s", "an unfinished volume was reported");
 }
 
-static void a_start_that_was_cut_short_is_swept_and_a_finished_volume_never(void **state)
+static void an_unfinished_volume_is_swept_and_a_finished_one_never(void **state)
 {
 	uint32_t tenant = 0;
 
@@ -317,9 +319,15 @@ static void a_start_that_was_cut_short_is_swept_and_a_finished_volume_never(void
 	ok(volume_backend(&v)->make(&v, v.volumes_fd, "sbx_0000000000e2" VOLUME_CREATING, 0xe2,
 				    32 * MIB, &err));
 	delete_all();
+	/* It may be in the making by another process, until the next start. */
+	assert_int_equal(faccessat(v.volumes_fd, "sbx_0000000000e2" VOLUME_CREATING, F_OK, 0), 0);
+	close_state("btrfs");
+	open_state("btrfs", VOLUMES_BTRFS);
+	delete_all();
 	ok(volume_each(&v, note_volume, &tenant, &err));
 	assert_int_equal(tenant, 9);
 	assert_int_equal(faccessat(v.volumes_fd, "sbx_0000000000e2" VOLUME_CREATING, F_OK, 0), -1);
+	assert_int_equal(faccessat(v.volumes_fd, "sbx_0000000000e2" VOLUME_DELETING, F_OK, 0), -1);
 }
 
 /* Directories of /sys/fs/btrfs/<uuid>/qgroups whose group has the given level. */
@@ -590,6 +598,69 @@ static void a_hostile_tar_reaches_nothing_outside(void **state)
 	assert_int_equal(n, 1);
 }
 
+static int listen_here(int *ret_port)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET,
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t len = sizeof(at);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_int_equal(bind(fd, (void *)&at, len), 0);
+	assert_int_equal(listen(fd, 1), 0);
+	assert_int_equal(getsockname(fd, (void *)&at, &len), 0);
+	*ret_port = ntohs(at.sin_port);
+	return fd;
+}
+
+/* Whatever gains control of tar has this and no more. */
+static void the_cage_holds_whatever_runs_in_it(void **state)
+{
+	/* Each line is tried; one that works is what the cage should have kept from it. */
+	static const char script[] =
+		"import os, socket, sys\n"
+		"sys.excepthook = lambda kind, e, at: print(repr(e), at.tb_lineno)\n"
+		"def tried(what):\n"
+		"    try: exec(what)\n"
+		"    except OSError: return\n"
+		"    print('the cage let this through:', what); os._exit(1)\n"
+		"open('inside', 'w').write('x')\n"
+		"for d in ('/', '/tmp', '/var/tmp', '/dev/shm', '/run', '/proc/sys/kernel'):\n"
+		"    tried(f'open(\"{d}/" EVIL "\", \"w\")')\n"
+		"for what in ('open(\"/dev/zero\")', 'os.mknod(\"d\", 0o20666, os.makedev(1, "
+		"3))',\n"
+		"             'os.chown(\"inside\", 0, 0)', 'open(\"/etc/shadow\")', "
+		"'os.setuid(0)',\n"
+		"             'os.setgroups([0])', 'os.chroot(\".\")', "
+		"'socket.sethostname(\"x\")',\n"
+		"             'os.kill(%d, 0)', 'open(\"/proc/%d/environ\").read()',\n"
+		"             'os.link(\"/etc/passwd\", \"p\")', 'os.nice(-1)',\n"
+		"             'socket.create_connection((\"127.0.0.1\", %d), 1)'): tried(what)\n"
+		"os.symlink('/etc', 'l'); os.chdir('..'); open('up', 'w')\n"
+		"os.chdir('/'); ids = os.getresuid() + os.getresgid() + tuple(os.getgroups())\n"
+		"facts = (set(ids), os.getpid(), dict(os.environ).keys() - {'LC_CTYPE'})\n"
+		"if facts != ({%u}, 1, set()): print(facts); os._exit(1)\n";
+	char text[2500];
+	int port = 0;
+	_cleanup_fd_ int server = listen_here(&port);
+	const char *const argv[] = { "/usr/bin/python3", "-I", "-c", text, NULL };
+	_cleanup_fd_ int tree = -1, cage = -1, null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+	need_host();
+	snprintf(text, sizeof(text), script, getpid(), getpid(), port, IMAGE_OWNER);
+	ok(volume_backend(&v)->make(&v, v.images_fd, "cage" VOLUME_CREATING, 0, 0, &err));
+	ok(volume_open_folder(v.images_fd, "cage" VOLUME_CREATING, &tree, &err));
+	assert_int_equal(fchown(tree, IMAGE_OWNER, IMAGE_OWNER), 0);
+	cage = open_tree(tree, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+	assert_true(cage >= 0);
+	struct volume_program program = { .argv = argv, .input = null, .cage = cage };
+	ok(volume_program_run(&program, &err));
+	nothing_evil_outside();
+	assert_int_equal(faccessat(tree, "inside", F_OK, 0), 0);
+	assert_int_equal(faccessat(tree, "up", F_OK, 0), 0); /* ".." of the cage is the cage */
+	ok(volume_set_aside(v.images_fd, "cage" VOLUME_CREATING, &err));
+	delete_all();
+}
+
 static void what_is_no_tar_is_refused(void **state)
 {
 	static const char *const contents[] = { "", "hello", "\x1f\x8b garbage", "\x28\xb5\x2f\xfd",
@@ -736,6 +807,50 @@ static void full_qgroups_hold_the_limit_too(void **state)
 	v = saved;
 }
 
+/* A launcher that is killed anywhere in its first start, image and all, keeps nobody from the next.
+ */
+static void a_start_killed_at_any_moment_is_made_good_by_the_next(void **state)
+{
+	struct volumes saved = v;
+	char path[256], tar[256];
+	int finished = 0;
+
+	need_host();
+	path_of(path, "killed");
+	assert_int_equal(mkdir(path, 0700), 0);
+	make_tar(good_members, tar);
+	for (int i = 0; i < 60 && finished < 3; i++) {
+		int status;
+		pid_t pid = fork();
+
+		if (pid == 0) {
+			struct volumes_config config = { .state_dir = path,
+							 .size_bytes = VOLUME_SIZE };
+
+			v = VOLUMES_NONE;
+			if (unshare(CLONE_NEWNS) < 0 || volumes_open(&v, &config, &err) < 0)
+				_exit(1);
+			_exit(!image_exists(&v, IMAGE) && image_add(&v, IMAGE, tar, &err) < 0 ? 2
+											      : 0);
+		}
+		nanosleep(&(struct timespec){ .tv_nsec = i * 2000000 }, NULL);
+		kill(pid, SIGKILL);
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		if (WIFEXITED(status)) {
+			assert_int_equal(WEXITSTATUS(status), 0);
+			finished++;
+		}
+	}
+	open_state("killed", VOLUMES_BTRFS);
+	delete_all();
+	assert_int_equal(names_in(v.images_fd), image_exists(&v, IMAGE));
+	if (!image_exists(&v, IMAGE))
+		ok(image_add(&v, IMAGE, tar, &err));
+	the_limit_holds_for("sbx_0000000000f0");
+	close_state("killed");
+	v = saved;
+}
+
 /* ---- plain directories ----------------------------------------------------------------------- */
 
 static int dig(void)
@@ -864,10 +979,11 @@ int main(void)
 		cmocka_unit_test(a_tenant_can_not_write_past_the_limit),
 		cmocka_unit_test(one_full_volume_does_not_fill_another),
 		cmocka_unit_test(nested_subvolumes_go_with_the_volume),
-		cmocka_unit_test(a_start_that_was_cut_short_is_swept_and_a_finished_volume_never),
+		cmocka_unit_test(an_unfinished_volume_is_swept_and_a_finished_one_never),
 		cmocka_unit_test(an_image_is_read_only_and_each_tenant_has_its_own_inodes),
 		cmocka_unit_test(a_new_image_of_the_same_name_replaces_the_clones),
 		cmocka_unit_test(a_hostile_tar_reaches_nothing_outside),
+		cmocka_unit_test(the_cage_holds_whatever_runs_in_it),
 		cmocka_unit_test(what_is_no_tar_is_refused),
 		cmocka_unit_test(a_bomb_does_not_fill_the_volume),
 		cmocka_unit_test(quota_groups_of_deleted_volumes_go_too),
@@ -876,6 +992,7 @@ int main(void)
 		cmocka_unit_test(a_state_directory_that_others_write_to_is_refused),
 		cmocka_unit_test(without_room_plain_directories_say_why),
 		cmocka_unit_test(full_qgroups_hold_the_limit_too),
+		cmocka_unit_test(a_start_killed_at_any_moment_is_made_good_by_the_next),
 		cmocka_unit_test(plain_directories_delete_any_depth_and_follow_nothing),
 	};
 
