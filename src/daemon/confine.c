@@ -110,7 +110,7 @@ static size_t fit(struct ruleset_attr *attr, long abi)
 
 static int allow(int ruleset, const char *path, uint64_t rights, struct err *err)
 {
-	_cleanup_fd_ int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	_cleanup_fd_ int fd = open(path, O_PATH | O_CLOEXEC);
 	const struct landlock_path_beneath_attr rule = {
 		.allowed_access = rights,
 		.parent_fd = fd,
@@ -144,6 +144,9 @@ int confine_files(const char *state_dir, bool single, struct err *err)
 	if (ruleset < 0)
 		return err_errno(err, "making a landlock ruleset");
 	if (allow(ruleset, state_dir, STATE_RIGHTS & attr.access_fs, err) < 0)
+		return -err->code;
+	/* The descriptor that the http server keeps in reserve. */
+	if (allow(ruleset, "/dev/null", LANDLOCK_ACCESS_FS_READ_FILE, err) < 0)
 		return -err->code;
 	if (syscall(SYS_landlock_restrict_self, ruleset, 0) < 0)
 		return err_errno(err, "entering landlock");
