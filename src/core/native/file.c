@@ -306,6 +306,14 @@ static void on_refusal(struct runtime_file *job, const struct id_file *body)
 
 static void on_end(struct runtime_file *job, const struct id_file *body)
 {
+	/* Something else wrote to the file meanwhile: what came is neither the old nor the new. */
+	if (body->code == FILE_ERR_SHORT && job->op == FILE_READ && job->tries < FILE_TRIES) {
+		pipe_close(job);
+		buf_clear(&job->got);
+		job->announced = false;
+		file_start(job->box);
+		return;
+	}
 	if (body->code != FILE_OK) {
 		on_refusal(job, body);
 		return;

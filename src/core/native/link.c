@@ -9,6 +9,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/random.h"
 #include "core/native/state.h"
 
 /* Messages handled per turn of the loop, so that a burst of the launcher delays nobody. */
@@ -183,19 +184,26 @@ void link_ask(struct runtime *rt, uint8_t type, const void *body, size_t len, ui
 }
 
 /* Answers come in about the order of the requests, so the search is short. */
-static bool answer(struct runtime *rt, struct wire_msg *msg)
+static struct link_request *find(struct link *l, uint32_t id)
 {
-	struct link *l = &rt->link;
 	struct link_request *r;
 
-	TAILQ_FOREACH(r, &l->requests, link)
-	{
-		if (r->id == msg->head.id)
+	TAILQ_FOREACH (r, &l->requests, link) {
+		if (r->id == id)
 			break;
 	}
-	if (!r || !wire_allow(r->answers, msg->head.type))
+	return r;
+}
+
+static bool answer(struct runtime *rt, struct wire_msg *msg)
+{
+	struct link_request *r = find(&rt->link, msg->head.id);
+
+	if (!r)
+		return true;
+	if (!wire_allow(r->answers, msg->head.type))
 		return false;
-	TAILQ_REMOVE(&l->requests, r, link);
+	TAILQ_REMOVE(&rt->link.requests, r, link);
 	r->fn(rt, r->data, msg);
 	free(r);
 	return true;
@@ -225,10 +233,8 @@ static bool on_sandbox(struct runtime *rt, struct wire_msg *msg)
 {
 	struct ld_sandbox body;
 
-	if (msg->head.id)
+	if (find(&rt->link, msg->head.id))
 		return answer(rt, msg);
-	if (rt->link.state != LINK_LIST)
-		return false;
 	memcpy(&body, msg->body, sizeof(body));
 	return pool_adopt(rt, &body, take_fd(&msg->fds[0]));
 }
@@ -353,6 +359,7 @@ int link_open(struct runtime *rt, int fd, struct err *err)
 	l->poll.data = rt;
 	rt->handles++;
 	l->fd = fd;
+	random_bytes(&l->next_id, sizeof(l->next_id));
 	l->state = LINK_HELLO;
 	watch(rt);
 	return 0;

@@ -268,6 +268,13 @@ static const struct sandbox_ops new_ops = {
 	.readable = on_blank_readable,
 };
 
+/* What a tenant gets is what was asked for it. */
+static bool is_mine(const struct pool *p, const struct ld_sandbox *body)
+{
+	return body->tenant == p->tenant && body->egress == p->egress && !body->used &&
+	       memcmp(body->image, p->image, sizeof(p->image)) == 0;
+}
+
 static void on_built(struct runtime *rt, void *data, struct wire_msg *msg)
 {
 	struct pool *p = data;
@@ -286,9 +293,9 @@ static void on_built(struct runtime *rt, void *data, struct wire_msg *msg)
 		return;
 	}
 	memcpy(&body, msg->body, sizeof(body));
-	s = sandbox_new(rt, &body, take_fd(&msg->fds[0]), p, false);
+	s = is_mine(p, &body) ? sandbox_new(rt, &body, take_fd(&msg->fds[0]), p, false) : NULL;
 	if (!s) {
-		build_failed(p, "the launcher reported a sandbox without its slot");
+		build_failed(p, "the launcher reported a sandbox that was not asked for");
 		link_tell(rt, DL_KILL, &body.sandbox, sizeof(body.sandbox));
 		return;
 	}
