@@ -66,7 +66,7 @@ static void turn_away(struct http_server *server, int fd)
 static void reserve_take(struct http_server *server)
 {
 	if (server->reserve_fd < 0)
-		server->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+		server->reserve_fd = fcntl(server->config.listen_fd, F_DUPFD_CLOEXEC, 0);
 }
 
 /* No descriptor was left for a new connection. False when the listener must rest. */
