@@ -19,8 +19,9 @@
 /* From then on a body must have come at this rate on average. */
 #define LIMIT_BODY_SLOW_MS 300000
 #define LIMIT_BODY_BYTES_PER_S 1024
-/* Queued bytes of which the client takes none. */
-#define LIMIT_WRITE_STALL_MS 30000
+/* Queued bytes of which the client takes none. A receiving kernel opens a closed window only when a
+ * sixteenth of its buffer (6 MiB at most) is free: at 10 kB/s that is 40 s of standing still. */
+#define LIMIT_WRITE_STALL_MS 60000
 /* Waiting for the client to close after an ordinary last answer. */
 #define LIMIT_LINGER_MS 2000
 #define LIMIT_KEEPALIVE_MS 75000

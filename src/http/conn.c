@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "http/conn.h"
 
+#include <linux/sockios.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "base/clock.h"
@@ -206,7 +208,8 @@ static void keep_input(struct http_conn *conn)
 	conn->view = buf_str(in);
 }
 
-/* In HEAD: which deadline counts, and whether it is idle. */
+/* In HEAD: which deadline counts, and whether it is idle, which it is not while an answer is on its
+ * way. */
 static void settle_head(struct http_conn *conn)
 {
 	bool has_work = conn->blocked || !list_is_empty(&conn->task.node);
@@ -221,7 +224,8 @@ static void settle_head(struct http_conn *conn)
 		list_remove(&conn->idle);
 		conn->in_head = true;
 		conn->deadline_ms = clock_monotonic_ms() + LIMIT_HEAD_MS;
-	} else if (!conn->view.len && conn->served && list_is_empty(&conn->idle)) {
+	} else if (!conn->view.len && conn->served && list_is_empty(&conn->idle) &&
+		   !conn_queued(conn)) {
 		if (conn->server->closing) {
 			conn_linger(conn, LIMIT_DRAIN_REFUSED, false);
 			return;
@@ -322,6 +326,8 @@ void conn_on_written(struct http_conn *conn)
 
 	if (conn->phase == CONN_LINGER && !queued && !conn->shut)
 		shut(conn);
+	else if (conn->phase == CONN_HEAD && !queued)
+		settle_head(conn);
 	if (conn->blocked && queued <= conn->server->config.write_max / 2) {
 		conn->blocked = false;
 		conn_wake(conn);
@@ -364,19 +370,25 @@ static void time_out(struct http_conn *conn)
 		conn_wake(conn);
 }
 
-/* Whether queued bytes have not moved for too long. */
+/* Whether the client takes nothing of what waits for it. What the kernel holds counts as not taken:
+ * it lets us write again only when a third of its buffer is free, which a slow but honest reader
+ * may need minutes for (tcp(7), SIOCOUTQ: bytes not acknowledged). */
 static bool is_stalled(struct http_conn *conn, int64_t now_ms)
 {
 	size_t queued = conn_queued(conn);
-	uint64_t sent = conn->queued_total - queued;
+	int fd, held = 0;
 
-	if (!queued || sent != conn->sent_seen) {
-		conn->sent_seen = sent;
+	if (!queued) {
 		conn->stalled_ms = 0;
 		return false;
 	}
-	if (!conn->stalled_ms)
+	if (uv_fileno(&conn->uv.handle, &fd) == 0)
+		ioctl(fd, SIOCOUTQ, &held);
+	uint64_t taken = conn->out_total - queued - (uint64_t)held;
+	if (!conn->stalled_ms || taken != conn->taken_seen) {
+		conn->taken_seen = taken;
 		conn->stalled_ms = now_ms;
+	}
 	return now_ms - conn->stalled_ms >= LIMIT_WRITE_STALL_MS;
 }
 

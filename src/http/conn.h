@@ -72,9 +72,9 @@ struct http_conn {
 	uint64_t linger_left; /* bytes still thrown away before the connection is cut */
 	int64_t linger_ms;    /* longest time for it, from when our direction is closed */
 	int64_t linger_end_ms;
-	uint64_t queued_total; /* bytes ever put into the write queue */
-	uint64_t sent_seen;    /* of those, gone at the last sweep */
-	int64_t stalled_ms;    /* since when none went; 0: some did, or none waits */
+	uint64_t out_total;    /* bytes ever written or queued */
+	uint64_t taken_seen;   /* of those, acknowledged by the client at the last sweep */
+	int64_t stalled_ms;    /* since when it took none while some were queued; 0: it did */
 	struct source *source; /* counted with; may be NULL */
 	struct inet_addr addr;
 	bool has_addr;	 /* false: a Unix socket */

@@ -135,25 +135,41 @@ void rig_answer_held(struct rig *rig, struct str body)
 
 /* ---- The server ---- */
 
-void rig_open_with(struct rig *rig, const struct http_config *config)
+static void open_on(struct rig *rig, const struct http_config *config, int listen_fd)
 {
 	struct http_config own = *config;
 	struct err err;
 
 	clock_fake(1000000000, 1700000000000000);
-	*rig = (struct rig){ .body_max = 1000, .big = 1 };
+	rig->body_max = 1000;
+	rig->big = 1;
 	uv_loop_init(&rig->loop);
-	own.listen_fd = listen_loopback(&rig->port);
+	own.listen_fd = listen_fd;
 	own.handler = handle;
 	own.data = rig;
 	assert(http_server_open(&rig->loop, &own, &rig->server, &err) == 0);
 }
 
+void rig_open_with(struct rig *rig, const struct http_config *config)
+{
+	*rig = (struct rig){ .closed = false };
+	int fd = listen_loopback(&rig->port);
+	open_on(rig, config, fd);
+}
+
+static const struct http_config small = { .max_connections = 64,
+					  .write_max = 65536,
+					  .trusted_proxies = "127.0.0.1" };
+
 void rig_open(struct rig *rig)
 {
-	rig_open_with(rig, &(struct http_config){ .max_connections = 64,
-						  .write_max = 65536,
-						  .trusted_proxies = "127.0.0.1" });
+	rig_open_with(rig, &small);
+}
+
+void rig_open_on(struct rig *rig, int listen_fd)
+{
+	*rig = (struct rig){ .closed = false };
+	open_on(rig, &small, listen_fd);
 }
 
 static void on_closed(void *data)

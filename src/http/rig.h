@@ -43,6 +43,8 @@ struct client {
 void rig_open(struct rig *rig);
 /* With other limits; listen_fd, handler and data are the rig's. */
 void rig_open_with(struct rig *rig, const struct http_config *config);
+/* On a listening socket of the caller's. */
+void rig_open_on(struct rig *rig, int listen_fd);
 /* Asks for the body of the held exchange. */
 void rig_read_body(struct rig *rig);
 void rig_answer_held(struct rig *rig, struct str body);

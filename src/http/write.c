@@ -48,7 +48,6 @@ static void queue(struct http_conn *conn, const struct str *parts, size_t n, siz
 		block->len += rest.len;
 	}
 	uv_buf_t piece = { .base = block->data, .len = block->len };
-	conn->queued_total += block->len;
 	if (uv_write(&block->req, &conn->uv.stream, &piece, 1, on_written) < 0) {
 		free(block);
 		conn_close(conn);
@@ -71,6 +70,7 @@ void conn_write(struct http_conn *conn, const struct str *parts, size_t n)
 	}
 	if (!total)
 		return;
+	conn->out_total += total;
 	if (!conn_queued(conn)) {
 		int r = uv_try_write(&conn->uv.stream, pieces, n_pieces);
 		if (r < 0 && r != UV_EAGAIN) {
