@@ -101,14 +101,25 @@ static int img_format(int fd, struct err *err)
 	return r < 0 ? err_wrap(err, "making a file system in " IMG " (btrfs-progs)") : 0;
 }
 
+/* What an interrupted start left; its space is free only when nothing of it is mounted any more. */
+static int img_remove_unfinished(int state, struct err *err)
+{
+	_cleanup_fd_ int fd = openat(state, IMG_NEW, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+	int r = fd >= 0 ? img_lock(fd, err) : 0;
+
+	if (r == 0 && unlinkat(state, IMG_NEW, 0) < 0 && errno != ENOENT)
+		r = err_errno(err, "removing an unfinished " IMG_NEW);
+	return r;
+}
+
 static int img_make(int state, uint64_t wanted, int *ret_fd, struct err *err)
 {
 	_cleanup_fd_ int fd = -1;
 	uint64_t size = 0;
+	int r = img_remove_unfinished(state, err);
 
-	if (unlinkat(state, IMG_NEW, 0) < 0 && errno != ENOENT)
-		return err_errno(err, "removing an unfinished " IMG_NEW);
-	int r = img_size(state, wanted, &size, err);
+	if (r == 0)
+		r = img_size(state, wanted, &size, err);
 	if (r < 0)
 		return r;
 	fd = openat(state, IMG_NEW, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
