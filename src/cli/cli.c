@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/num.h"
+#include "base/str.h"
+
+int cli_fail(const struct err *err)
+{
+	fprintf(stderr, "airlock: %s\n", err->text);
+	return EXIT_FAILED;
+}
+
+int cli_usage(const struct cli_command *self, const char *fmt, ...)
+{
+	va_list args;
+
+	if (fmt) {
+		fputs("airlock: ", stderr);
+		va_start(args, fmt);
+		vfprintf(stderr, fmt, args);
+		va_end(args);
+		fputc('\n', stderr);
+	}
+	fprintf(stderr, "usage: airlock %s%s%s\n", self->name, *self->usage ? " " : "",
+		self->usage);
+	return EXIT_USAGE;
+}
+
+static bool is_help(const char *word)
+{
+	return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+}
+
+int cli_dispatch(const struct cli_command *table, size_t n, const char *prefix, int argc,
+		 char **argv)
+{
+	for (size_t i = 0; argc > 0 && i < n; i++) {
+		const struct cli_command *c = &table[i];
+		/* The name in the table carries the prefix, so that usage is complete. */
+		if (strcmp(c->name + strlen(prefix), argv[0]) != 0)
+			continue;
+		if (argc == 2 && is_help(argv[1])) {
+			printf("usage: airlock %s%s%s\n", c->name, *c->usage ? " " : "", c->usage);
+			return 0;
+		}
+		return c->run(c, argc - 1, argv + 1);
+	}
+	if (argc > 0)
+		fprintf(stderr, "airlock: there is no command '%s%s'\n", prefix, argv[0]);
+	for (size_t i = 0; i < n; i++)
+		fprintf(stderr, "%s airlock %s%s%s\n", i == 0 ? "usage:" : "      ", table[i].name,
+			*table[i].usage ? " " : "", table[i].usage);
+	return EXIT_USAGE;
+}
+
+static const struct opt *find_long(const struct opt *opts, size_t n, struct str name)
+{
+	for (size_t i = 0; i < n; i++)
+		if (str_eq(str_of(opts[i].name), name))
+			return &opts[i];
+	return NULL;
+}
+
+static const struct opt *find_letter(const struct opt *opts, size_t n, char letter)
+{
+	for (size_t i = 0; i < n; i++)
+		if (opts[i].letter && opts[i].letter == letter)
+			return &opts[i];
+	return NULL;
+}
+
+static int opt_set(const struct opt *o, const char *value, struct err *err)
+{
+	struct opt_list *list = o->into;
+
+	switch (o->kind) {
+	case OPT_FLAG:
+		*(bool *)o->into = true;
+		return 0;
+	case OPT_TEXT:
+		*(const char **)o->into = value;
+		return 0;
+	case OPT_LIST:
+		if (list->n == OPT_LIST_MAX)
+			return err_set(err, E2BIG, "--%s is given too often", o->name);
+		list->items[list->n++] = value;
+		return 0;
+	case OPT_NUMBER:
+		if (!num_parse(str_of(value), o->min, o->max, o->into))
+			return err_set(err, ERANGE, "--%s takes a number from %llu to %llu",
+				       o->name, (unsigned long long)o->min,
+				       (unsigned long long)o->max);
+		return 0;
+	}
+	return 0;
+}
+
+int opt_parse(const struct opt *opts, size_t n, int argc, char **argv, struct err *err)
+{
+	int i;
+
+	for (i = 0; i < argc && argv[i][0] == '-' && argv[i][1]; i++) {
+		const struct opt *o;
+		const char *value = NULL;
+		if (strcmp(argv[i], "--") == 0)
+			return i + 1;
+		if (argv[i][1] == '-') {
+			struct str name = str_of(argv[i] + 2);
+			value = strchr(name.data, '=');
+			if (value)
+				name.len = (size_t)(value++ - name.data);
+			o = find_long(opts, n, name);
+		} else {
+			o = argv[i][2] ? NULL : find_letter(opts, n, argv[i][1]);
+		}
+		if (!o)
+			return err_set(err, EINVAL, "there is no option '%s'", argv[i]);
+		if (o->kind == OPT_FLAG && value)
+			return err_set(err, EINVAL, "--%s takes no value", o->name);
+		if (o->kind != OPT_FLAG && !value) {
+			if (i + 1 == argc)
+				return err_set(err, EINVAL, "--%s needs a value", o->name);
+			value = argv[++i];
+		}
+		int r = opt_set(o, value, err);
+		if (r < 0)
+			return r;
+	}
+	return i;
+}

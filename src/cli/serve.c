@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/serve.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/mem.h"
+#include "cli/cli.h"
+#include "cli/listen.h"
+#include "cli/notify.h"
+#include "cli/paths.h"
+#include "cli/serve-check.h"
+#include "daemon/config.h"
+
+#define USER "airlock"
+#define ARGS_MAX 64
+#define IMAGES_MAX 16
+
+/* All that the peers get of the caller's environment: nothing, but in test builds. */
+static const char *const kept_variables[] = {
+#ifdef AIRLOCK_TEST_KNOBS
+	"AIRLOCK_TEST_OFF",
+#endif
+#ifdef __SANITIZE_ADDRESS__
+	"ASAN_OPTIONS",
+	"UBSAN_OPTIONS",
+	"LSAN_OPTIONS",
+#endif
+	NULL,
+};
+
+/* ---- State directory ------------------------------------------------------------------------- */
+
+static int make_parents(const char *path, struct err *err)
+{
+	_cleanup_free_ char *copy = mem_dup(path);
+
+	for (char *slash = strchr(copy + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+		*slash = '\0';
+		if (mkdir(copy, 0755) < 0 && errno != EEXIST)
+			return err_errno(err, "SANDBOX_STATE_DIR: cannot make %s", copy);
+		*slash = '/';
+	}
+	if (mkdir(path, 0755) < 0 && errno != EEXIST)
+		return err_errno(err, "SANDBOX_STATE_DIR: cannot make %s", path);
+	return 0;
+}
+
+/* A folder of airlockd's in dir. What is there already is not changed, only looked at. */
+static int make_folder(int dir, const char *name, const struct passwd *pw, int *ret_fd,
+		       struct err *err)
+{
+	bool made = mkdirat(dir, name, 0700) == 0;
+	struct stat st;
+
+	if (!made && errno != EEXIST)
+		return err_errno(err, "SANDBOX_STATE_DIR: cannot make %s in it", name);
+	_cleanup_fd_ int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return err_errno(err, "SANDBOX_STATE_DIR: cannot open %s in it", name);
+	if (made && fchown(fd, pw->pw_uid, pw->pw_gid) < 0)
+		return err_errno(err, "SANDBOX_STATE_DIR: cannot give %s to " USER, name);
+	if (fstat(fd, &st) < 0)
+		return err_errno(err, "SANDBOX_STATE_DIR: %s", name);
+	if (st.st_uid != pw->pw_uid || (st.st_mode & 077))
+		return err_set(err, EPERM,
+			       "SANDBOX_STATE_DIR: %s in it must belong to " USER
+			       " and be closed to "
+			       "others (mode 0700)",
+			       name);
+	*ret_fd = take_fd(&fd);
+	return 0;
+}
+
+static int make_state_dir(const char *path, struct err *err)
+{
+	const struct passwd *pw = getpwnam(USER);
+	_cleanup_fd_ int state = -1;
+	_cleanup_fd_ int tmp = -1;
+	struct stat st;
+
+	if (!pw)
+		return err_set(err, ENOENT,
+			       "there is no user " USER "; make one with: useradd --system "
+			       "--user-group --no-create-home " USER);
+	if (path[0] != '/')
+		return err_set(err, EINVAL, "SANDBOX_STATE_DIR: must be an absolute path");
+	int r = make_parents(path, err);
+	if (r < 0)
+		return r;
+	_cleanup_fd_ int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dir < 0 || fstat(dir, &st) < 0)
+		return err_errno(err, "SANDBOX_STATE_DIR: cannot open %s", path);
+	if (st.st_uid != 0 || (st.st_mode & 022))
+		return err_set(
+			err, EPERM,
+			"SANDBOX_STATE_DIR: %s must belong to root and be writable for nobody else",
+			path);
+	if ((st.st_mode & 0755) != 0755 && fchmod(dir, 0755) < 0)
+		return err_errno(err, "SANDBOX_STATE_DIR: cannot open %s for " USER, path);
+	r = make_folder(dir, "state", pw, &state, err);
+	return r < 0 ? r : make_folder(state, "tmp", pw, &tmp, err);
+}
+
+/* ---- The launcher ---------------------------------------------------------------------------- */
+
+struct args {
+	char *words[ARGS_MAX + 1]; /* owned by the process until exec */
+	size_t n;
+};
+
+static void add(struct args *a, const char *name, char *value)
+{
+	if (a->n + 2 > ARGS_MAX)
+		abort();
+	a->words[a->n++] = mem_dup(name);
+	a->words[a->n++] = value;
+}
+
+static void add_number(struct args *a, const char *name, uint64_t value)
+{
+	add(a, name, mem_printf("%llu", (unsigned long long)value));
+}
+
+/* Every allowed template that the cache has; the launcher adds those that its volume lacks. */
+static int add_images(struct args *a, const struct serve_settings *s, struct err *err)
+{
+	_cleanup_free_ char *volume = mem_printf("%s/volumes.img", s->state_dir);
+	_cleanup_free_ char *plain = mem_printf("%s/images", s->state_dir);
+	size_t n = 0;
+
+	for (const char *name = s->templates; *name; name += strlen(name) + 1) {
+		_cleanup_free_ char *tar = paths_find_tar(name);
+		if (tar && n++ < IMAGES_MAX)
+			add(a, "--image", mem_printf("%s=%s", name, tar));
+	}
+	if (n == 0 && access(volume, F_OK) < 0 && access(plain, F_OK) < 0) {
+		_cleanup_free_ char *cache = paths_cache();
+		return err_set(
+			err, ENOENT,
+			"the base image has not been built (there is no %s/%s/rootfs.tar); make it "
+			"with: airlock image build",
+			cache, paths_image_key());
+	}
+	return 0;
+}
+
+static int hand_on(int fd, struct err *err)
+{
+	return fcntl(fd, F_SETFD, 0) < 0 ? err_errno(err, "fcntl") : 0;
+}
+
+static int exec_launcher(const struct serve_settings *s, int config_fd, int listen_fd,
+			 struct err *err)
+{
+	_cleanup_free_ char *program = paths_program("airlock-launcher");
+	char *environment[ARRAY_SIZE(kept_variables) + 1] = { NULL };
+	struct args a = { .n = 0 };
+	size_t n_environment = 0;
+
+	if (!program)
+		return err_set(err, ENOENT, "cannot find airlock-launcher beside this program");
+	a.words[a.n++] = mem_dup("airlock-launcher");
+	add(&a, "--state-dir", mem_dup(s->state_dir));
+	add_number(&a, "--config-fd", (uint64_t)config_fd);
+	add_number(&a, "--listen-fd", (uint64_t)listen_fd);
+	add(&a, "--user", mem_dup(USER));
+	add_number(&a, "--memory-mb", s->memory_mb);
+	add_number(&a, "--pids", s->pids);
+	add_number(&a, "--cpu-milli", s->cpu_milli);
+	add_number(&a, "--tmp-mb", s->tmp_mb);
+	add(&a, "--volumes", mem_dup(s->volumes));
+	add_number(&a, "--volume-size-mb", s->volume_size_mb);
+	add(&a, "--mode", mem_dup(s->mode));
+	int r = add_images(&a, s, err);
+	for (size_t i = 0; kept_variables[i]; i++) {
+		const char *value = getenv(kept_variables[i]);
+		if (value)
+			environment[n_environment++] =
+				mem_printf("%s=%s", kept_variables[i], value);
+	}
+	/* Whatever the caller left open is not the launcher's. */
+	if (r >= 0 && close_range(3, ~0u, CLOSE_RANGE_CLOEXEC) < 0)
+		r = err_errno(err, "close_range");
+	if (r >= 0)
+		r = hand_on(config_fd, err);
+	if (r >= 0)
+		r = hand_on(listen_fd, err);
+	if (r < 0)
+		return r;
+	execve(program, a.words, environment);
+	return err_errno(err, "cannot start %s", program);
+}
+
+/* ---- All of it ------------------------------------------------------------------------------- */
+
+static int start(const struct serve_settings *s, int config_fd, struct err *err)
+{
+	_cleanup_fd_ int listen_fd = -1;
+	_cleanup_free_ char *url = listen_url(s->listen);
+	int r = make_state_dir(s->state_dir, err);
+
+	if (r >= 0)
+		r = listen_open(s->listen, &listen_fd, err);
+	if (r < 0)
+		return r;
+	notify_start(url);
+	return exec_launcher(s, config_fd, listen_fd, err);
+}
+
+int serve_become(const struct serve_request *request)
+{
+	static struct serve_settings settings;
+	_cleanup_fd_ int config_fd = -1;
+	struct err err;
+	int status = serve_check(request, &settings, &config_fd);
+
+	if (status || request->check_only)
+		return status;
+	if (geteuid() != 0) {
+		err_set(&err, EPERM,
+			"serve needs root, which it keeps only to make sandboxes: "
+			"namespaces, mounts, cgroups and quotas. `airlock doctor` says "
+			"more");
+		return cli_fail(&err);
+	}
+	umask(022);
+	start(&settings, config_fd, &err);
+	cli_fail(&err);
+	return CONFIG_EXIT;
+}
+
+int cmd_serve(const struct cli_command *self, int argc, char **argv)
+{
+	struct serve_request request = { 0 };
+	const struct opt opts[] = {
+		{ "config", 0, OPT_TEXT, &request.config_file, 0, 0 },
+		{ "check", 0, OPT_FLAG, &request.check_only, 0, 0 },
+	};
+	struct err err;
+	int at = opt_parse(opts, ARRAY_SIZE(opts), argc, argv, &err);
+
+	if (at < 0)
+		return cli_usage(self, "%s", err.text);
+	if (at < argc)
+		return cli_usage(self, "serve takes no '%s'", argv[at]);
+	return serve_become(&request);
+}

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+/* show: JSON of the server as text for people. */
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* The object as the server sent it. */
+void show_json(const json_t *json);
+/* "name  value" lines, objects and lists indented below; *_at members are dates, *_bytes sizes. */
+void show_object(const json_t *object, int indent);
+
+struct show_column {
+	const char *title;
+	const char *member;
+	int width;
+};
+
+/* One line per entry; a missing member is "-". The last column is not padded. */
+void show_table(const json_t *list, const struct show_column *columns, size_t n);
