@@ -259,9 +259,11 @@ static void settle(struct exec *e)
 
 static void not_started(struct exec *e, const struct err *err)
 {
-	struct err said;
+	struct err said, gone = { .slug = "session_not_found" };
 
-	files_say(&said, e->c, err, FILES_FOLDER, str_of(e->cwd), 0);
+	/* Whatever broke a command whose session was deleted meanwhile, that is the reason. */
+	files_say(&said, e->c, e->s->state == SESSION_READY ? err : &gone, FILES_FOLDER,
+		  str_of(e->cwd), 0);
 	if (said.slug && strcmp(said.slug, "internal") == 0)
 		log_event(LOG_ERROR, "command_failed", LOG_STR("session", e->s->id),
 			  LOG_STR("tenant", e->s->tenant->name), LOG_STR("why", err->text));

@@ -129,9 +129,11 @@ static void answer(struct files_call *f, bool missing, struct str bytes, const s
 
 static void refuse(struct files_call *f, const struct err *err, uint64_t used_bytes)
 {
-	struct err said;
+	struct err said, gone = { .slug = "session_not_found" };
 
-	files_say(&said, f->c, err, f->use, f->path, used_bytes);
+	/* Whatever broke a call whose session was deleted meanwhile, that is the reason. */
+	files_say(&said, f->c, f->s->state == SESSION_READY ? err : &gone, f->use, f->path,
+		  used_bytes);
 	if (strcmp(said.slug, "internal") == 0)
 		log_event(LOG_ERROR, "file_call_failed", LOG_STR("session", f->s->id),
 			  LOG_STR("tenant", f->s->tenant->name), LOG_STR("why", err->text));
@@ -231,7 +233,7 @@ static struct files_call *take_first(struct tenant *t)
 
 static void start_next(struct core *c, struct tenant *t)
 {
-	struct err gone = { .slug = "session_not_found" };
+	struct err gone = { .code = ENOENT };
 
 	while (t->files_first && t->files_running < RUNNING_MAX) {
 		struct files_call *f = take_first(t);

@@ -10,7 +10,8 @@
 
 struct rate {
 	uint32_t capacity;     /* tokens; also tokens per minute */
-	uint64_t micro_tokens; /* millionths of a token now in the bucket, as of at_us */
+	uint64_t micro_tokens; /* in the bucket as of at_us, in sixtieths of a millionth of a token:
+				  each microsecond brings exactly capacity of them */
 	int64_t at_us;
 };
 

@@ -1,0 +1,460 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/rig.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "core/parts.h"
+
+struct runtime_output {
+	uint64_t size, dropped;
+};
+
+struct rig_call {
+	enum rig_kind kind;
+	char volume[SESSION_ID_LEN + 1];
+	union {
+		const struct runtime_exec_ops *exec;
+		runtime_read_fn read;
+		runtime_write_fn write;
+		runtime_volume_fn volume_fn;
+		runtime_stat_fn stat;
+	} fn;
+	void *data;
+	bool detached, killed;
+	uint32_t tenant;
+	struct rig_call *next;
+};
+
+/* ---- The runtime ---- */
+
+uint64_t runtime_output_size(const struct runtime_output *o)
+{
+	return o->size;
+}
+
+uint64_t runtime_output_dropped(const struct runtime_output *o)
+{
+	return o->dropped;
+}
+
+uint64_t runtime_output_head(const struct runtime_output *o)
+{
+	return o->size;
+}
+
+ssize_t runtime_output_read(const struct runtime_output *o, uint64_t offset, void *data, size_t len)
+{
+	return 0;
+}
+
+void runtime_output_free(struct runtime_output *o)
+{
+	free(o);
+}
+
+static size_t find_volume(struct runtime *rt, const char *id)
+{
+	size_t i = 0;
+
+	while (i < rt->disk->n_volumes && strcmp(rt->disk->volumes[i], id) != 0)
+		i++;
+	return i;
+}
+
+void rig_add_volume(struct runtime *rt, const char *id, uint32_t tenant)
+{
+	struct rig_disk *disk = rt->disk;
+
+	assert_int_equal(find_volume(rt, id), disk->n_volumes);
+	assert_true(disk->n_volumes < RIG_VOLUMES);
+	disk->owners[disk->n_volumes] = tenant;
+	snprintf(disk->volumes[disk->n_volumes++], SESSION_ID_LEN + 1, "%s", id);
+}
+
+static void remove_volume(struct runtime *rt, const char *id)
+{
+	struct rig_disk *disk = rt->disk;
+	size_t i = find_volume(rt, id);
+
+	if (i == disk->n_volumes)
+		return;
+	disk->n_volumes--;
+	memmove(disk->volumes[i], disk->volumes[disk->n_volumes], SESSION_ID_LEN + 1);
+	disk->owners[i] = disk->owners[disk->n_volumes];
+}
+
+static void answer_exec(struct runtime *rt, struct rig_call *call, const struct err *err)
+{
+	struct runtime_exec_result result = rt->result;
+
+	if (call->killed)
+		result.exit_code = 137;
+	for (size_t i = 0; i < 2; i++) {
+		result.streams[i] = mem_new(1, sizeof(struct runtime_output));
+		result.streams[i]->dropped = rt->dropped[i];
+	}
+	if (!call->detached)
+		call->fn.exec->done(call->data, err ? NULL : &result, err);
+	for (size_t i = 0; i < 2; i++)
+		runtime_output_free(result.streams[i]);
+}
+
+static void answer(struct runtime *rt, struct rig_call *call)
+{
+	const char *slug = rt->fail[call->kind];
+	struct err failed = { .code = 5, .slug = slug, .text = "the test says so" };
+	const struct err *err = slug ? &failed : NULL;
+	struct runtime_file_result file = { .used_bytes = rt->used };
+
+	switch (call->kind) {
+	case RIG_EXEC:
+		answer_exec(rt, call, err);
+		break;
+	case RIG_READ:
+		if (!call->detached)
+			call->fn.read(call->data, &file, str_of(rt->text), err);
+		break;
+	case RIG_WRITE:
+	case RIG_USAGE:
+		if (!call->detached)
+			call->fn.write(call->data, &file, err);
+		break;
+	case RIG_CREATE:
+		if (!err)
+			rig_add_volume(rt, call->volume, call->tenant);
+		call->fn.volume_fn(call->data, err);
+		break;
+	case RIG_DELETE:
+		if (!err)
+			remove_volume(rt, call->volume);
+		call->fn.volume_fn(call->data, err);
+		break;
+	case RIG_STAT:
+		call->fn.stat(call->data, rt->counter, err);
+		break;
+	case RIG_KINDS:
+		break;
+	}
+	free(call);
+}
+
+static bool answer_first(struct runtime *rt)
+{
+	for (struct rig_call **at = &rt->first, *before = NULL; *at; at = &(*at)->next) {
+		struct rig_call *call = *at;
+		if (!rt->hold[call->kind] || call->killed) {
+			*at = call->next;
+			if (rt->last == call)
+				rt->last = before;
+			answer(rt, call);
+			return true;
+		}
+		before = call;
+	}
+	return false;
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+	struct runtime *rt = timer->data;
+
+	while (answer_first(rt))
+		;
+}
+
+static struct rig_call *ask(struct runtime *rt, enum rig_kind kind, const char *volume, void *data)
+{
+	struct rig_call *call = mem_new(1, sizeof(*call));
+
+	call->kind = kind;
+	call->data = data;
+	snprintf(call->volume, sizeof(call->volume), "%s", volume);
+	if (rt->last)
+		rt->last->next = call;
+	else
+		rt->first = call;
+	rt->last = call;
+	rt->calls[kind]++;
+	uv_timer_start(&rt->timer, on_timer, 0, 0);
+	return call;
+}
+
+struct runtime_exec *runtime_exec_start(struct runtime *rt, const struct runtime_exec_spec *spec,
+					const struct runtime_exec_ops *ops, void *data)
+{
+	struct rig_call *call = ask(rt, RIG_EXEC, spec->volume, data);
+
+	call->fn.exec = ops;
+	rt->n_env = spec->n_env;
+	for (size_t i = 0; i < spec->n_env; i++)
+		snprintf(rt->env[i], sizeof(rt->env[i]), "%s", spec->env[i]);
+	snprintf(rt->cwd, sizeof(rt->cwd), "%.*s", (int)spec->cwd.len, spec->cwd.data);
+	return (struct runtime_exec *)call;
+}
+
+void runtime_exec_detach(struct runtime_exec *exec)
+{
+	((struct rig_call *)exec)->detached = true;
+}
+
+void runtime_exec_kill(struct runtime_exec *exec)
+{
+	((struct rig_call *)exec)->killed = true;
+}
+
+struct runtime_file *runtime_file_read(struct runtime *rt, const struct runtime_file_spec *spec,
+				       uint64_t max, runtime_read_fn fn, void *data)
+{
+	struct rig_call *call = ask(rt, RIG_READ, spec->volume, data);
+
+	call->fn.read = fn;
+	rt->max = max;
+	return (struct runtime_file *)call;
+}
+
+struct runtime_file *runtime_file_write(struct runtime *rt, const struct runtime_file_spec *spec,
+					struct str bytes, uint64_t quota_bytes, runtime_write_fn fn,
+					void *data)
+{
+	struct rig_call *call = ask(rt, RIG_WRITE, spec->volume, data);
+
+	call->fn.write = fn;
+	rt->quota = quota_bytes;
+	return (struct runtime_file *)call;
+}
+
+struct runtime_file *runtime_file_usage(struct runtime *rt, const struct runtime_file_spec *spec,
+					runtime_write_fn fn, void *data)
+{
+	struct rig_call *call = ask(rt, RIG_USAGE, spec->volume, data);
+
+	call->fn.write = fn;
+	return (struct runtime_file *)call;
+}
+
+void runtime_file_detach(struct runtime_file *job)
+{
+	((struct rig_call *)job)->detached = true;
+}
+
+void runtime_volume_create(struct runtime *rt, const char *volume, uint32_t tenant,
+			   uint64_t limit_bytes, runtime_volume_fn fn, void *data)
+{
+	struct rig_call *call = ask(rt, RIG_CREATE, volume, data);
+
+	call->fn.volume_fn = fn;
+	call->tenant = tenant;
+	rt->limit = limit_bytes;
+}
+
+void runtime_volume_delete(struct runtime *rt, const char *volume, runtime_volume_fn fn, void *data)
+{
+	/* Every command in it ends. */
+	for (struct rig_call *call = rt->first; call; call = call->next) {
+		if (call->kind == RIG_EXEC && strcmp(call->volume, volume) == 0)
+			call->killed = true;
+	}
+	ask(rt, RIG_DELETE, volume, data)->fn.volume_fn = fn;
+}
+
+void runtime_volume_stat(struct runtime *rt, const char *volume, runtime_stat_fn fn, void *data)
+{
+	ask(rt, RIG_STAT, volume, data)->fn.stat = fn;
+}
+
+void runtime_info_get(struct runtime *rt, struct runtime_info *ret)
+{
+	*ret = (struct runtime_info){ .name = "test", .ready = true };
+}
+
+/* ---- The rig ---- */
+
+static void on_closed(void *data)
+{
+	*(bool *)data = true;
+}
+
+static void on_spin(uv_timer_t *timer)
+{
+}
+
+/* The store's thread answers when it likes: what was asked of it is over when an empty write is. */
+static void on_stored(void *data, const struct err *err)
+{
+	*(bool *)data = true;
+}
+
+void rig_settle(struct rig *r)
+{
+	for (unsigned round = 0; round < 4; round++) {
+		bool stored = false;
+		store_add_journal(r->store, "", 0, on_stored, &stored);
+		while (!stored)
+			uv_run(&r->loop, UV_RUN_ONCE);
+		uv_run(&r->loop, UV_RUN_NOWAIT);
+		uv_run(&r->loop, UV_RUN_NOWAIT);
+	}
+}
+
+void rig_answer(struct rig *r)
+{
+	memset(r->runtime.hold, 0, sizeof(r->runtime.hold));
+	uv_timer_start(&r->runtime.timer, on_timer, 0, 0);
+	rig_settle(r);
+}
+
+void rig_advance(struct rig *r, int64_t us)
+{
+	clock_fake_advance(us);
+}
+
+static void open_core(struct rig *r)
+{
+	struct err err;
+
+	if (store_open(&r->loop, r->path, &r->store, &err) < 0 ||
+	    core_open(&r->loop, &r->config, r->store, &r->runtime, &r->core, &err) < 0 ||
+	    core_add_key(r->core, STR("a"), STR("key-a"), &err) < 0 ||
+	    core_add_key(r->core, STR("b"), STR("key-b"), &err) < 0)
+		fail_msg("%s", err.text);
+	r->a = tenant_find(r->core, STR("a"));
+	r->b = tenant_find(r->core, STR("b"));
+}
+
+void rig_open(struct rig *r)
+{
+	open_core(r);
+	const struct rig_disk *disk = r->runtime.disk;
+	for (size_t i = 0; i < disk->n_volumes; i++)
+		core_found_volume(r->core, disk->volumes[i], disk->owners[i]);
+	core_start(r->core);
+	rig_settle(r);
+}
+
+static void close_store(struct rig *r)
+{
+	bool closed = false;
+
+	store_close(r->store, on_closed, &closed);
+	while (!closed)
+		uv_run(&r->loop, UV_RUN_ONCE);
+	r->store = NULL;
+}
+
+void rig_close(struct rig *r)
+{
+	bool closed = false;
+
+	core_close(r->core, on_closed, &closed);
+	while (!closed)
+		uv_run(&r->loop, UV_RUN_ONCE);
+	r->core = NULL;
+	close_store(r);
+}
+
+void rig_crash(struct rig *r, void (*scene)(struct rig *r))
+{
+	int status;
+
+	rig_close(r);
+	pid_t child = fork();
+	if (child == 0) {
+		if (uv_loop_fork(&r->loop) < 0)
+			_exit(1);
+		rig_open(r);
+		scene(r);
+		kill(getpid(), SIGKILL);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+	rig_open(r);
+}
+
+int rig_setup(void **state)
+{
+	static const char *const templates[] = { "sandbox-base:latest", "python:3.11-slim" };
+	struct rig *r = mem_new(1, sizeof(*r));
+
+	clock_fake(RIG_START_US / 2, RIG_START_US);
+	uv_loop_init(&r->loop);
+	snprintf(r->dir, sizeof(r->dir), "/tmp/airlock-test-core-XXXXXX");
+	assert_non_null(mkdtemp(r->dir));
+	snprintf(r->path, sizeof(r->path), "%s/airlock.db", r->dir);
+	r->runtime.loop = &r->loop;
+	r->runtime.disk = mmap(NULL, sizeof(struct rig_disk), PROT_READ | PROT_WRITE,
+			       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(r->runtime.disk, MAP_FAILED);
+	r->runtime.text = "";
+	r->runtime.result.cpu_ms = 1;
+	uv_timer_init(&r->loop, &r->runtime.timer);
+	r->runtime.timer.data = &r->runtime;
+	uv_timer_start(&r->runtime.timer, on_spin, 0, 0);
+	r->config = (struct core_config){
+		.session_ttl_ms = 1800 * 1000,
+		.quota_bytes = 512ull << 20,
+		.max_sessions = 20,
+		.output_max = 16u << 20,
+		.write_max = 64ull << 20,
+		.templates = templates,
+		.n_templates = 2,
+		.runtime_name = "native",
+	};
+	rig_open(r);
+	*state = r;
+	return 0;
+}
+
+int rig_teardown(void **state)
+{
+	static const char *const ends[] = { "", "-wal", "-shm" };
+	struct rig *r = *state;
+
+	if (r->core)
+		rig_close(r);
+	for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
+		_cleanup_free_ char *path = mem_printf("%s%s", r->path, ends[i]);
+		unlink(path);
+	}
+	assert_int_equal(rmdir(r->dir), 0);
+	uv_close((uv_handle_t *)&r->runtime.timer, NULL);
+	uv_run(&r->loop, UV_RUN_DEFAULT);
+	assert_int_equal(uv_loop_close(&r->loop), 0);
+	munmap(r->runtime.disk, sizeof(struct rig_disk));
+	free(r);
+	return 0;
+}
+
+static void on_session(void *data, struct session *s, const struct err *err)
+{
+	if (err)
+		fail_msg("%s", err->text);
+	*(struct session **)data = s;
+}
+
+struct session *rig_session(struct rig *r, struct tenant *t)
+{
+	const struct session_params p = { .template_name = STR("sandbox-base:latest") };
+	struct session *s = NULL;
+
+	session_create(r->core, t, &p, on_session, &s);
+	assert_null(s);
+	rig_settle(r);
+	assert_non_null(s);
+	return s;
+}
+
+bool rig_has_volume(struct rig *r, const char *id)
+{
+	return find_volume(&r->runtime, id) < r->runtime.disk->n_volumes;
+}

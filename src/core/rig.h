@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * rig: for the unit tests of core/: a core on the real store, and a runtime inside the test that
+ * keeps a list of volumes and does what the test tells it. Clocks stand still (base/clock.h). Every
+ * call of the runtime is answered from the loop; while hold is set, answers are kept back.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/core.h"
+#include "store/store.h"
+
+#define RIG_VOLUMES 64
+
+enum rig_kind {
+	RIG_EXEC,
+	RIG_READ,
+	RIG_WRITE,
+	RIG_USAGE,
+	RIG_CREATE,
+	RIG_DELETE,
+	RIG_STAT,
+	RIG_KINDS,
+};
+
+/* What outlives a process. */
+struct rig_disk {
+	char volumes[RIG_VOLUMES][SESSION_ID_LEN + 1];
+	uint32_t owners[RIG_VOLUMES];
+	size_t n_volumes;
+};
+
+struct runtime {
+	uv_loop_t *loop;
+	uv_timer_t timer;
+	struct rig_call *first, *last; /* unanswered, in order */
+	unsigned calls[RIG_KINDS];     /* since the start */
+	bool hold[RIG_KINDS];
+
+	struct rig_disk *disk; /* shared with children */
+
+	/* What to answer from now on. slug NULL: success. */
+	const char *fail[RIG_KINDS];
+	struct runtime_exec_result result; /* without streams */
+	uint64_t dropped[2];
+	const char *text; /* read */
+	uint64_t used, counter;
+
+	/* What was asked last. */
+	char env[64][128];
+	size_t n_env;
+	char cwd[256];
+	uint64_t limit, quota, max;
+	uint32_t killed;
+};
+
+struct rig {
+	uv_loop_t loop;
+	char dir[64];
+	char path[96];
+	struct store *store;
+	struct runtime runtime;
+	struct core *core;
+	struct core_config config;
+	struct tenant *a, *b;
+};
+
+#define RIG_START_US 1000000000000000ll /* wall clock of the start */
+#define RIG_SECOND 1000000ll
+
+/* Tenants a (key "key-a") and b ("key-b"). */
+int rig_setup(void **state);
+int rig_teardown(void **state);
+
+/* Open with what the state directory and the runtime's volumes have; close as at a clean stop. */
+void rig_open(struct rig *r);
+void rig_close(struct rig *r);
+/* Closes, opens again in a child process, runs scene there and kills the child where it returns;
+ * then opens again. What is committed and what volumes there are is as the child left it. */
+void rig_crash(struct rig *r, void (*scene)(struct rig *r));
+
+/* Runs the loop until nothing happens any more. */
+void rig_settle(struct rig *r);
+void rig_answer(struct rig *r); /* lets held answers go, and settles */
+void rig_advance(struct rig *r, int64_t us);
+
+/* A session of t; fails the test when it is refused. */
+struct session *rig_session(struct rig *r, struct tenant *t);
+bool rig_has_volume(struct rig *r, const char *id);
+void rig_add_volume(struct runtime *rt, const char *id, uint32_t tenant);

@@ -1,0 +1,522 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/utf8.h"
+#include "core/parts.h"
+#include "core/rig.h"
+
+#define BASE STR("sandbox-base:latest")
+
+struct outcome {
+	unsigned n;
+	struct session *s;
+	char slug[64];
+	char text[1024];
+};
+
+static void on_session(void *data, struct session *s, const struct err *err)
+{
+	struct outcome *o = data;
+
+	o->n++;
+	o->s = s;
+	snprintf(o->slug, sizeof(o->slug), "%s", err ? err->slug : "");
+	snprintf(o->text, sizeof(o->text), "%s", err ? err->text : "");
+}
+
+static struct outcome create(struct rig *r, struct tenant *t, const struct session_params *p)
+{
+	struct outcome o = { 0 };
+
+	session_create(r->core, t, p, on_session, &o);
+	assert_int_equal(o.n, 0); /* never before the call has returned */
+	rig_settle(r);
+	assert_int_equal(o.n, 1);
+	return o;
+}
+
+static struct outcome delete (struct rig *r, struct session *s)
+{
+	struct outcome o = { 0 };
+
+	session_delete(r->core, s, on_session, &o);
+	assert_int_equal(o.n, 0);
+	rig_settle(r);
+	assert_int_equal(o.n, 1);
+	return o;
+}
+
+static bool exists(struct rig *r, const char *id)
+{
+	return session_find(r->core, str_of(id)) != NULL;
+}
+
+static void keys_find_their_tenant_and_nothing_else_does(void **state)
+{
+	struct rig *r = *state;
+	const char *actor = NULL;
+
+	assert_ptr_equal(key_find(r->core, STR("key-a"), &actor), r->a);
+	assert_string_equal(actor, "static key");
+	assert_ptr_equal(key_find(r->core, STR("key-b"), &actor), r->b);
+	assert_null(key_find(r->core, STR("key-"), &actor));
+	assert_null(key_find(r->core, STR("key-aa"), &actor));
+	assert_null(key_find(r->core, STR(""), &actor));
+	assert_null(key_find(r->core, (struct str){ NULL, 0 }, &actor));
+	assert_null(key_find(r->core, (struct str){ "key-a\0", 6 }, &actor));
+}
+
+static void a_session_is_ready_when_volume_and_row_are_there(void **state)
+{
+	struct rig *r = *state;
+	struct session *s = rig_session(r, r->a);
+
+	assert_int_equal(strlen(s->id), SESSION_ID_LEN);
+	assert_memory_equal(s->id, "sbx_", 4);
+	assert_int_equal(strspn(s->id + 4, "0123456789abcdef"), 12);
+	assert_ptr_equal(session_find(r->core, str_of(s->id)), s);
+	assert_true(rig_has_volume(r, s->id));
+	assert_int_equal(r->a->sessions_open, 1);
+	assert_int_equal(session_count(r->core), 1);
+	assert_int_equal(s->quota_bytes, 512 << 20);
+	/* The hard limit leaves room for the largest write beside what it replaces. */
+	assert_int_equal(r->runtime.limit, (512 + 64) << 20);
+	assert_int_equal(s->created_us, RIG_START_US);
+	assert_int_equal(session_expires_us(r->core, s), RIG_START_US + 1800 * RIG_SECOND);
+	assert_string_equal(s->image, "sandbox-base:latest");
+}
+
+static void both_default_templates_are_the_same_image(void **state)
+{
+	struct rig *r = *state;
+	const struct session_params p = { .template_name = STR("python:3.11-slim") };
+	struct outcome o = create(r, r->a, &p);
+
+	assert_string_equal(o.s->template_name, "python:3.11-slim");
+	assert_string_equal(o.s->image, "sandbox-base:latest");
+}
+
+static void each_refusal_has_its_word_and_leaves_nothing(void **state)
+{
+	struct rig *r = *state;
+	const struct str egress[] = { STR("PyPI."), STR(" x.example.com "), STR("pypi.org") };
+	const struct {
+		struct session_params p;
+		const char *slug, *text;
+	} cases[] = {
+		{ { .template_name = STR("evil") },
+		  "template_not_permitted",
+		  "Template 'evil' not permitted. Allowed: ['sandbox-base:latest', "
+		  "'python:3.11-slim']" },
+		{ { .template_name = BASE, .egress = egress, .n_egress = 3 },
+		  "egress_not_permitted",
+		  "Egress not permitted for this tenant: ['pypi.org', 'files.pythonhosted.org', "
+		  "'x.example.com']. Allowed: []" },
+		{ { .template_name = BASE, .snapshot_id = STR("snap_0123456789abcdef") },
+		  "snapshot_not_found",
+		  "Snapshot not found" },
+		{ { .template_name = BASE, .persistent = true },
+		  "persistent_unavailable",
+		  "Persistent sandboxes are not available on this server." },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct outcome o = create(r, r->a, &cases[i].p);
+		assert_null(o.s);
+		assert_string_equal(o.slug, cases[i].slug);
+		assert_string_equal(o.text, cases[i].text);
+		assert_int_equal(r->a->sessions_open, 0);
+		assert_int_equal(r->runtime.calls[RIG_CREATE], 0);
+	}
+	struct usage_month month;
+	usage_get(r->core, r->a, &month);
+	assert_int_equal(month.sessions, 0);
+}
+
+static void a_long_list_of_hosts_is_cut_between_characters(void **state)
+{
+	struct rig *r = *state;
+	struct str egress[20];
+	char text[20][260];
+
+	for (unsigned i = 0; i < 20; i++) {
+		memset(text[i], 0, sizeof(text[i]));
+		for (unsigned k = 0; k < 84; k++)
+			memcpy(text[i] + k * 3, "\xe2\x82\xac", 3);
+		text[i][0] = (char)('a' + i);
+		text[i][1] = text[i][2] = 'x';
+		egress[i] = str_of(text[i]);
+	}
+	const struct session_params p = { .template_name = BASE, .egress = egress, .n_egress = 20 };
+	struct outcome o = create(r, r->a, &p);
+	assert_string_equal(o.slug, "egress_not_permitted");
+	assert_true(utf8_valid(str_of(o.text)));
+	assert_non_null(strstr(o.text, "…]. Allowed: []"));
+}
+
+static void a_slot_is_taken_and_given_back(void **state)
+{
+	struct rig *r = *state;
+	const struct session_params p = { .template_name = BASE };
+	const struct session_params bad = { .template_name = STR("evil") };
+	const struct tenant_limits limits = { 2, 120, 4, 3, 20, 10240, 5 };
+
+	core_set_limits(r->core, STR("a"), &limits);
+	struct session *first = rig_session(r, r->a);
+	rig_session(r, r->a);
+	struct outcome o = create(r, r->a, &p);
+	assert_string_equal(o.slug, "session_limit");
+	assert_string_equal(o.text,
+			    "Session limit reached: 2 of 2 sessions are open. Delete one first.");
+	/* What is wrong with the request comes before the limit. */
+	assert_string_equal(create(r, r->a, &bad).slug, "template_not_permitted");
+	rig_session(r, r->b);
+	delete (r, first);
+	rig_session(r, r->a);
+	assert_string_equal(create(r, r->a, &p).slug, "session_limit");
+}
+
+static void a_full_server_is_no_capacity(void **state)
+{
+	struct rig *r = *state;
+	const struct session_params p = { .template_name = BASE };
+
+	rig_close(r);
+	r->config.max_sessions = 1;
+	rig_open(r);
+	rig_session(r, r->a);
+	struct outcome o = create(r, r->b, &p);
+	assert_string_equal(o.slug, "no_capacity");
+	assert_string_equal(o.text, "All sandbox workspaces are in use; try again shortly.");
+	assert_int_equal(r->b->sessions_open, 0);
+}
+
+static void a_failed_start_gives_everything_back(void **state)
+{
+	static const struct {
+		const char *runtime, *slug;
+	} cases[] = { { "no_capacity", "no_capacity" }, { "internal", "internal" } };
+	struct rig *r = *state;
+	const struct session_params p = { .template_name = BASE };
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		r->runtime.fail[RIG_CREATE] = cases[i].runtime;
+		assert_string_equal(create(r, r->a, &p).slug, cases[i].slug);
+		assert_int_equal(r->a->sessions_open, 0);
+		assert_int_equal(r->core->n_sessions, 0);
+		assert_int_equal(r->runtime.calls[RIG_DELETE], i + 1);
+	}
+	r->runtime.fail[RIG_CREATE] = NULL;
+	rig_session(r, r->a);
+	struct usage_month month;
+	usage_get(r->core, r->a, &month);
+	assert_int_equal(month.sessions, 1);
+}
+
+static void many_creates_at_once_all_get_their_own(void **state)
+{
+	struct rig *r = *state;
+	const struct session_params p = { .template_name = BASE };
+	const struct tenant_limits limits = { 60, 120, 4, 3, 20, 10240, 5 };
+	struct outcome o[40] = { 0 };
+
+	rig_close(r);
+	r->config.max_sessions = 60;
+	rig_open(r);
+	core_set_limits(r->core, STR("a"), &limits);
+	for (size_t i = 0; i < 40; i++)
+		session_create(r->core, r->a, &p, on_session, &o[i]);
+	rig_settle(r);
+	rig_settle(r);
+	for (size_t i = 0; i < 40; i++) {
+		assert_int_equal(o[i].n, 1);
+		assert_non_null(o[i].s);
+		for (size_t k = 0; k < i; k++)
+			assert_string_not_equal(o[i].s->id, o[k].s->id);
+	}
+	assert_int_equal(session_count(r->core), 40);
+}
+
+static void a_create_that_hangs_is_busy_after_a_minute_and_undone_when_it_comes(void **state)
+{
+	struct rig *r = *state;
+	const struct session_params p = { .template_name = BASE };
+	struct outcome o = { 0 };
+
+	r->runtime.hold[RIG_CREATE] = true;
+	session_create(r->core, r->a, &p, on_session, &o);
+	rig_settle(r);
+	creates_expire(r->core, clock_monotonic_us() + 59 * RIG_SECOND);
+	assert_int_equal(o.n, 0);
+	creates_expire(r->core, clock_monotonic_us() + 60 * RIG_SECOND);
+	assert_int_equal(o.n, 1);
+	assert_string_equal(o.slug, "busy");
+	rig_answer(r);
+	assert_int_equal(o.n, 1);
+	assert_int_equal(r->runtime.disk->n_volumes, 0);
+	assert_int_equal(r->a->sessions_open, 0);
+}
+
+static void a_deleted_session_is_out_of_sight_at_once_and_its_slot_free_at_the_end(void **state)
+{
+	struct rig *r = *state;
+	struct session *s = rig_session(r, r->a);
+	char id[SESSION_ID_LEN + 1];
+	struct outcome o = { 0 };
+
+	memcpy(id, s->id, sizeof(id));
+	r->runtime.hold[RIG_DELETE] = true;
+	session_delete(r->core, s, on_session, &o);
+	assert_false(exists(r, id));
+	assert_null(session_next(r->core, r->a, NULL));
+	assert_int_equal(session_count(r->core), 0);
+	rig_settle(r);
+	assert_int_equal(o.n, 0);
+	assert_int_equal(r->a->sessions_open, 1);
+	rig_answer(r);
+	assert_int_equal(o.n, 1);
+	assert_string_equal(o.slug, "");
+	assert_int_equal(r->a->sessions_open, 0);
+	assert_false(rig_has_volume(r, id));
+	rig_close(r);
+	rig_open(r);
+	assert_int_equal(session_count(r->core), 0);
+}
+
+static void a_delete_that_fails_is_tried_again_by_the_sweep(void **state)
+{
+	struct rig *r = *state;
+	struct session *s = rig_session(r, r->a);
+
+	r->runtime.fail[RIG_DELETE] = "internal";
+	assert_string_equal(delete (r, s).slug, "internal");
+	assert_int_equal(r->a->sessions_open, 1);
+	assert_int_equal(session_count(r->core), 0);
+	r->runtime.fail[RIG_DELETE] = NULL;
+	core_sweep(r->core, clock_monotonic_us());
+	rig_settle(r);
+	assert_int_equal(r->a->sessions_open, 0);
+	assert_int_equal(r->runtime.disk->n_volumes, 0);
+}
+
+static void sessions_are_listed_newest_first_and_by_tenant(void **state)
+{
+	struct rig *r = *state;
+	struct session *one = rig_session(r, r->a);
+	rig_session(r, r->b);
+	struct session *two = rig_session(r, r->a);
+
+	assert_ptr_equal(session_next(r->core, r->a, NULL), two);
+	assert_ptr_equal(session_next(r->core, r->a, two), one);
+	assert_null(session_next(r->core, r->a, one));
+	assert_null(session_find(r->core, STR("sbx_zzzzzzzzzzzz")));
+	assert_null(session_find(r->core, STR("nonsense")));
+	assert_null(session_find(r->core, (struct str){ NULL, 0 }));
+}
+
+static void the_sweep_removes_what_is_over_its_ttl_and_nothing_else(void **state)
+{
+	struct rig *r = *state;
+	struct session *old = rig_session(r, r->a);
+	char id[SESSION_ID_LEN + 1];
+
+	memcpy(id, old->id, sizeof(id));
+	rig_advance(r, 1799 * RIG_SECOND);
+	struct session *young = rig_session(r, r->a);
+	core_sweep(r->core, clock_monotonic_us());
+	assert_true(exists(r, id));
+	rig_advance(r, 1 * RIG_SECOND);
+	/* Expired and not swept: it answers, and a touch revives it. */
+	assert_true(exists(r, id));
+	session_touch(r->core, old);
+	core_sweep(r->core, clock_monotonic_us());
+	assert_true(exists(r, id));
+	rig_advance(r, 1800 * RIG_SECOND);
+	session_touch(r->core, young);
+	core_sweep(r->core, clock_monotonic_us());
+	assert_false(exists(r, id));
+	assert_true(exists(r, young->id));
+	rig_settle(r);
+	assert_int_equal(r->a->sessions_open, 1);
+}
+
+static void idle_clocks_go_on_over_a_restart(void **state)
+{
+	struct rig *r = *state;
+	struct session *s = rig_session(r, r->a);
+	char id[SESSION_ID_LEN + 1];
+
+	memcpy(id, s->id, sizeof(id));
+	rig_advance(r, 1000 * RIG_SECOND);
+	session_touch(r->core, s);
+	rig_close(r);
+	rig_advance(r, 1000 * RIG_SECOND);
+	rig_open(r);
+	assert_true(exists(r, id));
+	s = session_find(r->core, str_of(id));
+	assert_int_equal(s->accessed_us, RIG_START_US + 1000 * RIG_SECOND);
+	assert_int_equal(s->created_us, RIG_START_US);
+	assert_string_equal(s->template_name, "sandbox-base:latest");
+	assert_int_equal(r->a->sessions_open, 1);
+	rig_close(r);
+	rig_advance(r, 800 * RIG_SECOND);
+	rig_open(r);
+	rig_settle(r);
+	assert_false(exists(r, id));
+	assert_int_equal(r->runtime.disk->n_volumes, 0);
+	assert_int_equal(r->a->sessions_open, 0);
+}
+
+static void ephemeral_sessions_end_with_a_clean_stop(void **state)
+{
+	struct rig *r = *state;
+
+	rig_close(r);
+	r->config.ephemeral = true;
+	rig_open(r);
+	rig_session(r, r->a);
+	rig_close(r);
+	assert_int_equal(r->runtime.disk->n_volumes, 0);
+	r->config.ephemeral = false;
+	rig_open(r);
+	assert_int_equal(session_count(r->core), 0);
+}
+
+static void after_a_stop_nothing_is_made(void **state)
+{
+	struct rig *r = *state;
+	const struct session_params p = { .template_name = BASE };
+
+	core_stop(r->core);
+	assert_true(core_is_stopping(r->core));
+	assert_string_equal(create(r, r->a, &p).slug, "stopping");
+}
+
+/* ---- Crashes ---- */
+
+static void scene_made(struct rig *r)
+{
+	rig_session(r, r->a);
+}
+
+static void scene_volume_without_row(struct rig *r)
+{
+	const struct session_params p = { .template_name = BASE };
+
+	session_create(r->core, r->a, &p, on_session, mem_new(1, sizeof(struct outcome)));
+	/* One turn: the volume is there, the row is not yet committed or its answer not yet seen. */
+	while (!r->runtime.disk->n_volumes)
+		uv_run(&r->loop, UV_RUN_ONCE);
+}
+
+static void scene_delete_asked(struct rig *r)
+{
+	struct session *s = rig_session(r, r->a);
+
+	r->runtime.hold[RIG_DELETE] = true;
+	session_delete(r->core, s, on_session, mem_new(1, sizeof(struct outcome)));
+	rig_settle(r);
+}
+
+static void scene_volume_gone_row_left(struct rig *r)
+{
+	struct session *s = rig_session(r, r->a);
+
+	rig_settle(r);
+	(void)s;
+	r->runtime.disk->n_volumes = 0;
+}
+
+static void a_kill_between_any_two_steps_leaves_nothing_unexplained(void **state)
+{
+	static const struct {
+		void (*scene)(struct rig *r);
+		int sessions; /* -1: 0 or 1, as the commit went */
+	} cases[] = {
+		{ scene_made, 1 },
+		{ scene_volume_without_row, -1 },
+		{ scene_delete_asked, 0 },
+		{ scene_volume_gone_row_left, 0 },
+	};
+	struct rig *r = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		rig_crash(r, cases[i].scene);
+		rig_settle(r);
+		uint32_t n = session_count(r->core);
+		if (cases[i].sessions >= 0)
+			assert_int_equal(n, cases[i].sessions);
+		assert_int_equal(r->runtime.disk->n_volumes, n);
+		assert_int_equal(r->a->sessions_open, n);
+		assert_int_equal(core_lost_volumes(r->core), 0);
+		while (session_next(r->core, r->a, NULL))
+			delete (r, session_next(r->core, r->a, NULL));
+	}
+}
+
+static void a_volume_that_nobody_explains_is_kept_and_counted(void **state)
+{
+	struct rig *r = *state;
+	struct session *s = rig_session(r, r->a);
+	char id[SESSION_ID_LEN + 1];
+
+	memcpy(id, s->id, sizeof(id));
+	rig_close(r);
+	rig_add_volume(&r->runtime, "sbx_00000000dead", 7);
+	rig_open(r);
+	assert_int_equal(core_lost_volumes(r->core), 1);
+	assert_true(rig_has_volume(r, "sbx_00000000dead"));
+	assert_true(exists(r, id));
+}
+
+static void a_volume_of_another_tenant_is_not_the_sessions(void **state)
+{
+	struct rig *r = *state;
+	struct session *s = rig_session(r, r->a);
+	char id[SESSION_ID_LEN + 1];
+
+	memcpy(id, s->id, sizeof(id));
+	rig_close(r);
+	r->runtime.disk->owners[0] = r->runtime.disk->owners[0] + 100;
+	rig_open(r);
+	assert_false(exists(r, id));
+	assert_true(rig_has_volume(r, id));
+	assert_int_equal(core_lost_volumes(r->core), 1);
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
+	const struct CMUnitTest tests[] = {
+		T(keys_find_their_tenant_and_nothing_else_does),
+		T(a_session_is_ready_when_volume_and_row_are_there),
+		T(both_default_templates_are_the_same_image),
+		T(each_refusal_has_its_word_and_leaves_nothing),
+		T(a_long_list_of_hosts_is_cut_between_characters),
+		T(a_slot_is_taken_and_given_back),
+		T(a_full_server_is_no_capacity),
+		T(a_failed_start_gives_everything_back),
+		T(many_creates_at_once_all_get_their_own),
+		T(a_create_that_hangs_is_busy_after_a_minute_and_undone_when_it_comes),
+		T(a_deleted_session_is_out_of_sight_at_once_and_its_slot_free_at_the_end),
+		T(a_delete_that_fails_is_tried_again_by_the_sweep),
+		T(sessions_are_listed_newest_first_and_by_tenant),
+		T(the_sweep_removes_what_is_over_its_ttl_and_nothing_else),
+		T(idle_clocks_go_on_over_a_restart),
+		T(ephemeral_sessions_end_with_a_clean_stop),
+		T(after_a_stop_nothing_is_made),
+		T(a_kill_between_any_two_steps_leaves_nothing_unexplained),
+		T(a_volume_that_nobody_explains_is_kept_and_counted),
+		T(a_volume_of_another_tenant_is_not_the_sessions),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
