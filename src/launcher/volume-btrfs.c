@@ -157,9 +157,13 @@ static int quota_settle(int fd, struct err *err)
 int volume_btrfs_quota_start(int root, enum msg_quota *quota, struct err *err)
 {
 	struct btrfs_ioctl_quota_ctl_args args = { .cmd = BTRFS_QUOTA_CTL_ENABLE_SIMPLE_QUOTA };
-	int r = *quota == MSG_QUOTA_FULL ? -1 : ioctl(root, BTRFS_IOC_QUOTA_CTL, &args);
+	int r = -1;
 
-	if (r < 0 && *quota != MSG_QUOTA_SIMPLE) {
+	if (*quota != MSG_QUOTA_FULL)
+		r = ioctl(root, BTRFS_IOC_QUOTA_CTL, &args);
+	/* A kernel that does not know simple quotas says EINVAL; nothing else is a reason to do
+	 * without. */
+	if (*quota == MSG_QUOTA_FULL || (r < 0 && errno == EINVAL && *quota == MSG_QUOTA_NONE)) {
 		args.cmd = BTRFS_QUOTA_CTL_ENABLE;
 		r = ioctl(root, BTRFS_IOC_QUOTA_CTL, &args);
 	}

@@ -273,7 +273,7 @@ int volume_loop_open(struct volumes *v, int state, const struct volumes_config *
 	if (r < 0)
 		return wrap_mount_error(noted, err);
 	r = volume_btrfs_quota_start(root, &quota, err);
-	if (r == 0 && quota != noted)
+	if (r == 0 && quota != noted && quota != MSG_QUOTA_NONE)
 		r = img_note_quota(img, quota, err);
 	if (r == 0 && fresh && renameat2(state, IMG_NEW, state, IMG, RENAME_NOREPLACE) < 0)
 		r = err_errno(err, "giving " IMG " its name");
