@@ -11,6 +11,7 @@ import os
 import shutil
 import sys
 import tempfile
+import threading
 import zipfile
 
 from harness import CACHE, KEYS, ROOT
@@ -19,6 +20,7 @@ PACKAGE = "airlock_sandbox"
 PUBLISHED = ("0.1.0", "0.9.0")
 _modules = {}
 _unpacked = None
+_lock = threading.RLock()
 
 
 class MissingWheel(Exception):
@@ -40,8 +42,18 @@ class Client:
         self.version = package.__version__
         self.is_ours = name == "ours"
 
+    def activate(self):
+        """Makes this version the one that its own late imports find."""
+        with _lock:
+            for name in [name for name in sys.modules if _is_package(name)]:
+                del sys.modules[name]
+            sys.modules.update(self.modules)
+        return self
+
     def sandbox(self, server, key=KEYS["a"], **options):
-        return self.Sandbox(key, server.url, **options)
+        with _lock:
+            self.activate()
+            return self.Sandbox(key, server.url, **options)
 
     def slept(self, monkeypatch):
         """Makes the client's waits take no time; returns the list of seconds it asked for."""
@@ -109,7 +121,7 @@ def client(name):
         else:
             folder = _published_folder(name)
         _modules[name] = Client(name, folder)
-    return _modules[name]
+    return _modules[name].activate()
 
 
 def remove_unpacked():

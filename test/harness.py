@@ -512,7 +512,7 @@ def loop_devices(state_dir):
 
 def mounts(state_dir):
     with open("/proc/self/mountinfo") as file:
-        return [line for line in file if state_dir in line or "airlock" in line.split()[4]]
+        return [line for line in file if state_dir in line or "/run/airlock/" in line]
 
 
 def net_namespaces():

@@ -9,6 +9,7 @@ import json
 import re
 import threading
 import time
+from urllib.parse import urlencode
 
 import pytest
 
@@ -28,7 +29,8 @@ def routes(server, below="/v1"):
         (method.upper(), re.sub(r"\{(\w+)\}", lambda m: fill.get(m.group(1), "x"), path))
         for path, methods in paths.items()
         for method in methods
-        if path.startswith(below)
+        # The admin calls have a key of their own; without one configured they are not there.
+        if path.startswith(below) and not path.startswith("/v1/admin")
     ]
 
 
@@ -350,8 +352,11 @@ def test_1_14_background_processes_do_not_hold_the_answer(server, box):
     result = box.run("sleep 100 & echo x")
     assert time.monotonic() - began < 2
     assert (result.stdout, result.exit_code, result.ok) == ("x\n", 0, True)
-    names = [name for _, name in harness.tenant_processes(server.number)]
-    assert "sleep" not in names
+    harness.wait_until(
+        lambda: "sleep" not in [name for _, name in harness.tenant_processes(server.number)],
+        0.5,
+        "no process is left",
+    )
 
 
 def test_1_15_fifteen_mebibytes_are_complete(server, box):
@@ -409,10 +414,13 @@ def test_1_16_an_empty_file_is_empty_and_not_missing(box):
 
 @pytest.mark.parametrize("path", ["no/such", "it's \"quoted\".txt", "a+b.txt", "a b.txt", "ü/ä.txt"])
 def test_1_17_a_missing_file(server, sdk, box, path):
-    with pytest.raises(FileNotFoundError) as caught:
-        box.files.read(path)
-    assert caught.value.args[0] == path
-    assert box.read_file(path) == TEXT_MISSING % path
+    for read in (box.files.read, box.read_file):
+        with pytest.raises(FileNotFoundError) as caught:
+            read(path)
+        assert caught.value.args[0] == path
+    answer = server.get("/v1/sessions/%s/read?%s" % (box.session_id, urlencode({"path": path})))
+    assert answer.status == 200
+    assert answer.json == {"path": path, "content": TEXT_MISSING % path}
     box.files.write(path, "now it is there")
     assert box.files.read(path) == "now it is there"
 
@@ -433,6 +441,8 @@ def outside(path):
 OUTSIDE = [
     "../x",
     "a/../../x",
+    "folder/../../x",
+    "missing/../../x",
     "/etc/passwd",
     "/workspace/a",
     "../workspace2/a",
@@ -448,7 +458,7 @@ OUTSIDE = [
 @pytest.fixture
 def with_links(box):
     box.run(
-        "echo mine > a; ln -s /etc/passwd to-file; ln -s / to-root; ln -s ../../.. up;"
+        "echo mine > own; mkdir folder; ln -s /etc/passwd to-file; ln -s / to-root; ln -s ../../.. up;"
         "ln -s /tmp/planted dangling; ln -s /proc/self proc-self"
     ).check()
     return box
@@ -457,13 +467,13 @@ def with_links(box):
 @pytest.mark.parametrize("path", OUTSIDE)
 def test_1_18_paths_that_leave_the_workspace(server, sdk, with_links, path):
     box = with_links
-    before = box.run("sha256sum /etc/passwd; ls -ld /tmp/planted; cat a").stdout
+    before = box.run("sha256sum /etc/passwd; ls -ld /tmp/planted; cat own").stdout
     for call in (lambda: box.files.read(path), lambda: box.files.write(path, "evil")):
         with pytest.raises(sdk.errors.PermissionDeniedError) as caught:
             call()
         assert isinstance(caught.value, PermissionError)
         assert caught.value.status == 403 and caught.value.detail == outside(path)
-    assert box.run("sha256sum /etc/passwd; ls -ld /tmp/planted; cat a").stdout == before
+    assert box.run("sha256sum /etc/passwd; ls -ld /tmp/planted; cat own").stdout == before
 
 
 def test_1_18_long_paths_are_echoed_cut(server, session):
@@ -630,7 +640,9 @@ def test_1_25_a_refused_create_takes_no_slot(servers, sdk):
     assert answer.detail == (
         "Egress not permitted for this tenant: ['example.com']. Allowed: []"
     )
-    assert server.post("/v1/sessions", {"snapshot_id": "snap_0123456789abcdef"}).status == 404
+    # 501 where there are no snapshots at all.
+    answer = server.post("/v1/sessions", {"snapshot_id": "snap_0123456789abcdef"})
+    assert (answer.status, answer.code) in ((404, "snapshot_not_found"), (501, "snapshots_off"))
     assert server.get("/v1/usage").json["sessions_open"] == 0
     with sdk.sandbox(server) as sandbox:
         # At the limit the refusals before it still come first.
@@ -768,7 +780,7 @@ def test_1_30_usage(server, sdk):
         after = box.usage()
         assert after["month"]["commands"] == before["month"]["commands"] + 1
         spent = after["month"]["command_seconds"] - before["month"]["command_seconds"]
-        assert 0.2 <= spent < 2
+        assert 0.19 <= spent < 2
 
 
 def test_1_31_calls_keep_a_session_alive_and_the_sweep_removes_it(servers):

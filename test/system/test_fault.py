@@ -44,9 +44,13 @@ def faulty(servers):
 def process_of_role(server, role):
     if role == "hand-over":
         return server.process.pid
-    found = server.process_of("airlock-" + role)
-    assert len(found) == 1, server.processes()
-    return found[0]
+
+    def only_one():
+        # A sandbox that is being built has the builder's name until init is exec'd.
+        found = server.process_of("airlock-" + role)
+        return len(found) == 1 and found
+
+    return harness.wait_until(only_one, 10, "one " + role)[0]
 
 
 def run_all(server, role, number, start=1):

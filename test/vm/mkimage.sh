@@ -50,7 +50,7 @@ mmdebstrap --quiet --variant=minbase --mode=root --aptopt='APT::Install-Recommen
 	--dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*' \
 	--include="$packages" --customize-hook="$work/customize" bookworm root >&2
 
-mke2fs -q -t ext4 -O ^has_journal -m 0 -d root root.img 900M
+mke2fs -q -t ext4 -O ^has_journal -m 0 -d root root.img 900M >/dev/null
 mkdir -p made
 mv vmlinuz root.img made/
 mv -T made "$out" 2>/dev/null || [ -e "$out/root.img" ]

@@ -38,7 +38,10 @@ class Files:
 
     def read(self, path: str) -> str:
         """The text of a file; FileNotFoundError when there is none."""
-        content = self._sandbox.read_file(path)
+        answer = self._sandbox._call("GET", query("/read", path=path))
+        content = answer.get("content")
+        if not isinstance(content, str):
+            raise SandboxError("The server's answer has no content.")
         if content == _missing_text(path):
             raise FileNotFoundError(path)
         return content
@@ -181,9 +184,7 @@ class Sandbox:
         return self.run(command, timeout=timeout_seconds).output
 
     def read_file(self, path: str) -> str:
-        """As files.read, but a missing file is a sentence instead of an exception."""
-        content = self._call("GET", query("/read", path=path)).get("content")
-        return content if isinstance(content, str) else ""
+        return self.files.read(path)
 
     def write_file(self, path: str, content: str) -> str:
         self.files.write(path, content)

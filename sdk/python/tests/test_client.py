@@ -192,10 +192,10 @@ def test_a_missing_file_is_file_not_found():
     path = "no/'such' ü+"
     with StandIn(Reply(body={"content": "Error: File '%s' does not exist." % path})) as server:
         sandbox = attached(server)
-        with pytest.raises(FileNotFoundError) as caught:
-            sandbox.files.read(path)
-        assert caught.value.args == (path,)
-        assert sandbox.read_file(path) == "Error: File '%s' does not exist." % path
+        for read in (sandbox.files.read, sandbox.read_file):
+            with pytest.raises(FileNotFoundError) as caught:
+                read(path)
+            assert caught.value.args == (path,)
 
 
 def test_a_file_that_talks_of_another_missing_file_is_content():
