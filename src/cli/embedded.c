@@ -93,7 +93,7 @@ static _Noreturn void child_main(const struct embedded *e, const char *dir, int 
 {
 	const struct serve_request request = { 0 };
 	const struct sigaction normal = { .sa_handler = SIG_DFL };
-	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
+	static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGPIPE };
 	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
 	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)

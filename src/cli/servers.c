@@ -23,7 +23,8 @@
 /* /proc/<pid>/comm has at most 15 characters. */
 #define LAUNCHER "airlock-launche"
 #define DAEMON "airlockd"
-#define INIT "airlock-init"
+/* It is started from a memfd. */
+#define INIT "memfd:airlock-i"
 
 struct process {
 	int pid, parent;
@@ -150,11 +151,13 @@ static json_t *describe(const struct processes *all, const struct process *launc
 		else
 			ready++;
 	}
-	json_t *server = json_pack("{s:i, s:s*, s:I, s:I, s:I}", "pid", launcher->pid, "state_dir",
+	/* Not started by `airlock serve`: a test of the launcher's parts. */
+	if (!state_dir)
+		return json_null();
+	json_t *server = json_pack("{s:i, s:s, s:I, s:I, s:I}", "pid", launcher->pid, "state_dir",
 				   state_dir, "daemon_pid", daemon, "ready", ready, "running",
 				   running);
-	if (state_dir)
-		add_volume(server, launcher->pid, state_dir);
+	add_volume(server, launcher->pid, state_dir);
 	return server;
 }
 
@@ -164,10 +167,15 @@ json_t *servers_find(void)
 	json_t *list = json_array();
 
 	read_processes(&all);
-	for (size_t i = 0; i < all.n; i++)
+	for (size_t i = 0; i < all.n; i++) {
+		json_t *server = NULL;
 		if (is_named(&all.items[i], LAUNCHER) &&
 		    launcher_of(&all, &all.items[i]) == all.items[i].pid)
-			json_array_append_new(list, describe(&all, &all.items[i]));
+			server = describe(&all, &all.items[i]);
+		if (json_is_object(server))
+			json_array_append(list, server);
+		json_decref(server);
+	}
 	free(all.items);
 	return list;
 }

@@ -149,7 +149,7 @@ static void on_signal(int number)
 void session_catch_signals(void)
 {
 	const struct sigaction action = { .sa_handler = on_signal };
-	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
+	static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGPIPE };
 
 	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
 		sigaction(signals[i], &action, NULL);

@@ -36,7 +36,8 @@ struct session_command {
 int session_exec(struct client *c, const char *id, const struct session_command *command,
 		 struct err *err);
 
-/* SIGINT, SIGTERM and SIGHUP end the request under way from now on. */
+/* SIGINT, SIGTERM, SIGHUP and SIGPIPE (nobody reads the output any more) end the request under way
+ * from now on. */
 void session_catch_signals(void);
 
 /* Words as one shell command that gives exactly them; the caller frees it. */
