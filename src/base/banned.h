@@ -14,7 +14,10 @@
 #include <time.h>
 #include <unistd.h>
 
+/* Macros in some headers, and a macro cannot be poisoned. */
 #undef alloca
+#undef sprintf
+#undef vsprintf
 
 #pragma GCC poison strcpy strcat stpcpy strncpy strncat sprintf vsprintf strtok strtok_r gets
 #pragma GCC poison atoi atol atoll atof system popen alloca tmpnam mktemp tempnam

@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static int fill(struct err *err, int code, const char *slug, const char *fmt, va_list ap)
+__attribute__((format(printf, 4, 0))) static int fill(struct err *err, int code, const char *slug,
+						      const char *fmt, va_list ap)
 {
 	assert(err && code > 0);
 	err->code = code;

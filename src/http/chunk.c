@@ -4,8 +4,9 @@
 #include <stdbool.h>
 
 #include "base/limits.h"
+#include "http/token.h"
 
-enum state { SIZE, EXTENSION, SIZE_LF, DATA, DATA_CR, DATA_LF, END_CR, END_LF };
+enum state { SIZE, EXT_NAME, EXT_VALUE, SIZE_LF, DATA, DATA_CR, DATA_LF, END_CR, END_LF };
 
 #define MAX_DIGITS 15u
 
@@ -23,21 +24,37 @@ static bool take_digit(struct chunk *c, char digit)
 	return ++c->digits <= MAX_DIGITS;
 }
 
-/* A byte of the size line. */
-static bool take_size(struct chunk *c, char byte)
+/* A byte of an extension: a token, or two with "=" between. */
+static bool take_extension(struct chunk *c, char byte)
 {
-	if (c->state == SIZE && c->digits && byte == ';') {
-		c->state = EXTENSION;
-		return ++c->extension <= LIMIT_CHUNK_EXTENSIONS;
-	}
-	if (byte == '\r' && c->digits) {
+	if (byte == '\r' && c->piece) {
 		c->state = SIZE_LF;
 		return true;
 	}
-	if (c->state == SIZE)
-		return take_digit(c, byte);
-	unsigned char u = (unsigned char)byte;
-	return (u == '\t' || (u >= ' ' && u != 0x7f)) && ++c->extension <= LIMIT_CHUNK_EXTENSIONS;
+	if (byte == '=' && c->piece && c->state == EXT_NAME) {
+		c->state = EXT_VALUE;
+		c->piece = 0;
+	} else if (token_has((unsigned char)byte)) {
+		c->piece++;
+	} else {
+		return false;
+	}
+	return ++c->extension <= LIMIT_CHUNK_EXTENSIONS;
+}
+
+/* A byte of the size. */
+static bool take_size(struct chunk *c, char byte)
+{
+	if (c->digits && byte == ';') {
+		c->state = EXT_NAME;
+		c->piece = 0;
+		return ++c->extension <= LIMIT_CHUNK_EXTENSIONS;
+	}
+	if (c->digits && byte == '\r') {
+		c->state = SIZE_LF;
+		return true;
+	}
+	return take_digit(c, byte);
 }
 
 /* A byte of the framing, outside the data. */
@@ -45,8 +62,10 @@ static bool take_byte(struct chunk *c, char byte)
 {
 	switch ((enum state)c->state) {
 	case SIZE:
-	case EXTENSION:
 		return take_size(c, byte);
+	case EXT_NAME:
+	case EXT_VALUE:
+		return take_extension(c, byte);
 	case SIZE_LF:
 		c->state = c->left ? DATA : END_CR;
 		return byte == '\n';

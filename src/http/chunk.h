@@ -15,6 +15,7 @@ struct chunk {
 	uint64_t left; /* of the present chunk */
 	unsigned digits;
 	unsigned extension; /* bytes in this body */
+	unsigned piece;	    /* bytes of the present name or value */
 	unsigned char state;
 };
 

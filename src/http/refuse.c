@@ -27,12 +27,12 @@ static const struct refusal {
 
 static const struct refusal *refusal_get(int status)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(refusals); i++) {
-		if (refusals[i].status == status)
-			return &refusals[i];
-	}
-	assert(!"a refusal without text");
-	return NULL;
+	size_t i = 0;
+
+	while (i < ARRAY_SIZE(refusals) && refusals[i].status != status)
+		i++;
+	assert(i < ARRAY_SIZE(refusals));
+	return &refusals[i];
 }
 
 /* Leaves the head in server->head_out and returns the body. */
