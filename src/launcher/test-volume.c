@@ -210,7 +210,7 @@ static int fill(void)
 	int fd = open("big", O_WRONLY | O_CREAT | O_APPEND, 0644), e = 0;
 
 	memset(block, 'x', sizeof(block));
-	for (int i = 0; fd >= 0 && e == 0 && i < 4096; i++)
+	for (int i = 0; fd >= 0 && e == 0 && i < 8192; i++)
 		if (write(fd, block, sizeof(block)) < 0)
 			e = errno;
 	return fd < 0 ? errno : e ? e : fsync(fd) < 0 ? errno : 0;
@@ -852,6 +852,32 @@ static void a_start_killed_at_any_moment_is_made_good_by_the_next(void **state)
 	v = saved;
 }
 
+static void a_full_file_system_can_still_be_cleared(void **state)
+{
+	struct volumes saved = v;
+	uint64_t bytes, available = 0;
+	char path[256];
+
+	need_host();
+	path_of(path, "filled");
+	assert_int_equal(mkdir(path, 0700), 0);
+	struct volumes_config config = { .state_dir = path, .size_bytes = 256 * MIB };
+	ok(volumes_open(&v, &config, &err));
+	ok(volume_create(&v, "sbx_0000000000a1", 7, 0, &err));
+	assert_int_equal(as_tenant("sbx_0000000000a1", fill), ENOSPC);
+	assert_int_equal(volume_create(&v, "sbx_0000000000a2", 7, 32 * MIB, &err), -ENOSPC);
+	ok(volume_mark_deleted(&v, "sbx_0000000000a1", &err));
+	delete_all();
+	for (int i = 0; i < 500 && available < 200 * MIB; i++) {
+		ok(volumes_space(&v, &bytes, &available, &err));
+		nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
+	}
+	assert_in_range(available, 200 * MIB, 256 * MIB);
+	ok(volume_create(&v, "sbx_0000000000a2", 7, 32 * MIB, &err));
+	close_state("filled");
+	v = saved;
+}
+
 /* ---- plain directories ----------------------------------------------------------------------- */
 
 static int dig(void)
@@ -997,6 +1023,7 @@ int main(void)
 		cmocka_unit_test(without_room_plain_directories_say_why),
 		cmocka_unit_test(full_qgroups_hold_the_limit_too),
 		cmocka_unit_test(a_start_killed_at_any_moment_is_made_good_by_the_next),
+		cmocka_unit_test(a_full_file_system_can_still_be_cleared),
 		cmocka_unit_test(plain_directories_delete_any_depth_and_follow_nothing),
 	};
 

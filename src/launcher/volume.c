@@ -295,6 +295,9 @@ int volume_mark_deleted(struct volumes *v, const char *name, struct err *err)
 
 	if (r == 0)
 		r = volume_set_aside(v->volumes_fd, name, err);
+	/* A file system without any room can't rename, but it keeps a reserve for deleting. */
+	if (r == -ENOSPC)
+		r = volume_backend(v)->destroy(v, v->volumes_fd, name, err);
 	return r == -ENOENT ? 0 : r;
 }
 
