@@ -187,8 +187,9 @@ static void a_reader_that_stands_still_is_cut_off(void **state)
 		assert_int_equal(read_some(&c, 1u << 20), 1u << 20);
 	}
 	assert_int_equal(rig_info(&rig).connections, 1);
-	rig_time(&rig, 1);
-	rig_time(&rig, LIMIT_WRITE_STALL_MS);
+	/* The kernel moves bytes between its own buffers for a while yet. */
+	for (int i = 0; i < 10 && rig_info(&rig).connections; i++)
+		rig_time(&rig, LIMIT_WRITE_STALL_MS);
 	assert_int_equal(rig_info(&rig).connections, 0);
 	client_close(&c);
 	rig_close(&rig);

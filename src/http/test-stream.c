@@ -90,7 +90,7 @@ static void an_aborted_answer_never_ends_properly(void **state)
 	http_abort(x);
 	client_end(&c);
 	assert_true(c.eof);
-	assert_int_equal(client_count(&c, "0\r\n\r\n"), 0);
+	assert_int_equal(client_count(&c, "\r\n0\r\n\r\n"), 0);
 	assert_int_equal(rig_info(&rig).connections, 0);
 	client_close(&c);
 	/* Also before anything was said. */
