@@ -94,7 +94,10 @@ static void to_daemon(uint8_t type, uint32_t id, const void *body, size_t len, c
 
 	if (p->sock < 0 || !h.greeted)
 		return;
-	if (wire_send(p->sock, type, id, body, len, fds, n) < 0)
+	int r = wire_send(p->sock, type, id, body, len, fds, n);
+	if (r < 0 && r != -EAGAIN && r != -EPIPE)
+		r = wire_send(p->sock, type, id, body, len, fds, n); /* short of memory */
+	if (r < 0)
 		peer_kill(p); /* it does not read; a new one gets the whole list */
 }
 
@@ -496,8 +499,8 @@ static void drain(enum peer_kind kind)
 	for (int n = 0; n < MESSAGES_PER_TURN && p->sock >= 0; n++) {
 		struct wire_msg msg;
 		int r = wire_recv(p->sock, pairs[kind], &msg);
-		if (r == -EAGAIN)
-			return;
+		if (r < 0 && r != -EPROTO)
+			return; /* nothing there, or short of memory: poll says when to try again */
 		if (r > 0) {
 			r = kind == PEER_DAEMON	   ? on_daemon_message(&msg)
 			    : kind == PEER_BUILDER ? on_builder_message(&msg)
