@@ -7,7 +7,6 @@
 #include "api/request.h"
 #include "api/send.h"
 #include "base/clock.h"
-#include "base/mem.h"
 
 #define PING_MS 15000
 #define WAITING_MAX (256u * 1024)
@@ -92,15 +91,12 @@ static void drained(void *data)
 
 void events_start(struct request *r)
 {
-	static const struct http_header headers[] = {
-		{ { "Cache-Control", 13 }, { "no-store", 8 } },
-		{ { "X-Content-Type-Options", 22 }, { "nosniff", 7 } },
-		{ { "X-Accel-Buffering", 17 }, { "no", 2 } },
-	};
+	/* Proxies that gather answers would hold the events back. */
+	static const struct http_header direct = { { "X-Accel-Buffering", 17 }, { "no", 2 } };
 	struct http_reply reply = { .status = 200,
 				    .content_type = "text/event-stream",
-				    .headers = headers,
-				    .n_headers = ARRAY_SIZE(headers) };
+				    .headers = &direct,
+				    .n_headers = 1 };
 	struct api *a = r->api;
 
 	r->events.open = true;

@@ -43,10 +43,7 @@ static enum verdict step_preview_host(struct request *r)
 	    !str_eq_nocase(str_from(host, host.len - domain.len), domain) ||
 	    (host.len > domain.len && host.data[host.len - domain.len - 1] != '.'))
 		return PASS;
-	struct http_reply reply = { .status = 404,
-				    .content_type = "text/plain; charset=utf-8",
-				    .headers = request_headers,
-				    .n_headers = request_n_headers };
+	struct http_reply reply = { .status = 404, .content_type = "text/plain; charset=utf-8" };
 	http_reply(r->x, &reply, STR("This preview is not open.\n"));
 	request_free(r);
 	return OVER;

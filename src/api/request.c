@@ -13,25 +13,6 @@
 
 /* The scratch buffer gives its memory back above this. */
 #define SCRATCH_KEEP (256u * 1024)
-#define FAIL_HEADERS_MAX 4
-
-#define NO_STORE \
-	{ \
-		{ "Cache-Control", 13 }, \
-		{ \
-			"no-store", 8 \
-		} \
-	}
-#define NO_SNIFF \
-	{ \
-		{ "X-Content-Type-Options", 22 }, \
-		{ \
-			"nosniff", 7 \
-		} \
-	}
-
-const struct http_header request_headers[] = { NO_STORE, NO_SNIFF };
-const size_t request_n_headers = ARRAY_SIZE(request_headers);
 
 struct request *request_new(struct api *a, struct http_exchange *x)
 {
@@ -72,10 +53,7 @@ struct json_out request_json(struct request *r)
 
 void request_reply(struct request *r, int status, struct str json)
 {
-	struct http_reply reply = { .status = status,
-				    .content_type = "application/json",
-				    .headers = request_headers,
-				    .n_headers = request_n_headers };
+	struct http_reply reply = { .status = status, .content_type = "application/json" };
 
 	http_reply(r->x, &reply, json);
 	request_free(r);
@@ -85,11 +63,10 @@ void request_reply(struct request *r, int status, struct str json)
 static void reply_error(struct request *r, const struct error_row *row, struct str detail,
 			struct http_header extra)
 {
-	struct http_header headers[FAIL_HEADERS_MAX] = { NO_STORE, NO_SNIFF };
+	struct http_header headers[2];
 	struct http_reply reply = { .status = row->status,
 				    .content_type = "application/json",
 				    .headers = headers,
-				    .n_headers = 2,
 				    .close = row->close,
 				    .refused_key = row->status == 401 };
 	char seconds[16];

@@ -12,7 +12,8 @@
  *  2. session is valid from step 7 until the handler returns, never in a callback.
  *  3. values borrow from body and arena, which live as long as the request.
  *
- * The sending of long answers is in api/send.h.
+ * Cache-Control, X-Content-Type-Options and X-Request-Id are the http server's. The sending of long
+ * answers is in api/send.h.
  */
 #pragma once
 
@@ -95,7 +96,3 @@ void request_fail_method(struct request *r);
 
 /* An answer of ours on the emptied scratch buffer. */
 struct json_out request_json(struct request *r);
-
-/* The headers of every answer under /v1, for answers in pieces. */
-extern const struct http_header request_headers[];
-extern const size_t request_n_headers;

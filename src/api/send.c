@@ -93,10 +93,7 @@ void send_answer(struct request *r)
 	struct err err;
 
 	if (r->answer.raw > SEND_SHORT) {
-		struct http_reply reply = { .status = 200,
-					    .content_type = "application/json",
-					    .headers = request_headers,
-					    .n_headers = request_n_headers };
+		struct http_reply reply = { .status = 200, .content_type = "application/json" };
 		http_begin(r->x, &reply, -1);
 		send_rest(r);
 		return;

@@ -76,8 +76,6 @@ static void assert_error(struct http_exchange *x, int status, const char *code, 
 	assert_int_equal(x->status, status);
 	assert_true(x->ended);
 	assert_string_equal(x->type, "application/json");
-	assert_true(fake_has_field(x, "Cache-Control: no-store\n"));
-	assert_true(fake_has_field(x, "X-Content-Type-Options: nosniff\n"));
 	assert_string_equal(json_string_value(json_object_get(json, "code")), code);
 	if (detail)
 		assert_string_equal(json_string_value(json_object_get(json, "detail")), detail);
@@ -160,7 +158,7 @@ static void the_first_step_that_refuses_answers(void **state)
 		assert_error(&x, c->status, c->code, c->detail);
 		assert_int_equal(fake.a.rate.micro_tokens, c->tokens);
 		assert_int_equal(x.refused_key, c->status == 401);
-		assert_null(strstr(x.fields.data, "WWW-Authenticate"));
+		assert_false(fake_has_field(&x, "WWW-Authenticate"));
 		fake_exchange_fini(&x);
 	}
 	assert_int_equal(fake.execs, 0);
@@ -491,7 +489,7 @@ static void refusals_of_the_core_have_their_status_and_text(void **state)
 		if (c->retry)
 			assert_true(fake_has_field(&x, c->retry));
 		else
-			assert_null(strstr(x.fields.data, "Retry-After"));
+			assert_false(fake_has_field(&x, "Retry-After"));
 		fake_exchange_fini(&x);
 	}
 }
@@ -616,7 +614,7 @@ static void the_command_limit_is_checked_before_anything_starts(void **state)
 	send_to_api(&x, "POST", SESSION "/exec", as_a, "{\"command\":\"x\",\"cwd\":\"/abs\"}");
 	assert_error(&x, 429, "exec_limit",
 		     "Too many commands running at once: 1 allowed. Wait for one to finish.");
-	assert_null(strstr(x.fields.data, "Retry-After"));
+	assert_false(fake_has_field(&x, "Retry-After"));
 	assert_int_equal(fake.execs, 0);
 	fake_exchange_fini(&x);
 }
