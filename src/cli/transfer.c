@@ -83,7 +83,12 @@ int transfer_put(struct client *c, const char *id, const char *local, const char
 	json_t *text = json_stringn(bytes.data ? bytes.data : "", bytes.len);
 	if (!text) {
 		_cleanup_free_ char *upload = route(id, "files", remote);
-		return client_raw(c, "PUT", upload, &bytes, NULL, err);
+		r = client_raw(c, "PUT", upload, &bytes, NULL, err);
+		/* No such route: the words of the contract for one. */
+		if (r < 0 && c->status == 404 && strcmp(err->text, "Not Found") == 0)
+			err_set(err, EILSEQ,
+				"%s is not UTF-8 text, and this server takes nothing else", local);
+		return r;
 	}
 	_cleanup_free_ char *path = route(id, "write", NULL);
 	json_t *body = json_pack("{s:o}", "content", text);
