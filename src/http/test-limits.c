@@ -178,7 +178,7 @@ static void a_reader_that_stands_still_is_cut_off(void **state)
 	struct client c;
 
 	rig_open(&rig);
-	rig.big = 16u << 20;
+	rig.big = 32u << 20; /* more than the kernel holds */
 	client_open(&c, &rig);
 	assert_true(client_say(&c, GET("/big")));
 	for (size_t got = 0; got < 10u << 20; got += 1u << 20) { /* a slow one is not */
