@@ -64,6 +64,9 @@ build()
 	[ "$(id -u)" = 0 ] || die "building the base image needs root"
 	command -v mmdebstrap >/dev/null || die "mmdebstrap is missing: apt-get install mmdebstrap"
 	started=$(date +%s)
+	mkdir -p "$(dirname "$out")"
+	exec 9<"$(dirname "$out")"
+	flock 9 # one build at a time in that folder
 
 	say "1/5 asking apt where this machine takes $suite from"
 	list=$(sources)

@@ -361,7 +361,8 @@ static int delete_entry(void *data, int folder, const char *name)
 	int r = volume_backend(d->v)->destroy(d->v, folder, name, d->err);
 	if (r == 0)
 		return 1;
-	d->failed = r;
+	if (r != -ENOENT) /* somebody else was faster */
+		d->failed = r;
 	return 0; /* one that resists does not keep the others */
 }
 
