@@ -41,6 +41,9 @@ struct fake {
 	struct err err; /* what ready or lost said */
 	unsigned volumes_seen;
 
+	/* Sandboxes that the fake never made, or kills of a second time, are no fault of
+	 * airlockd's. */
+	bool lenient;
 	/* What the fake does by itself. */
 	bool builds, kills, answers;
 	unsigned building; /* DL_BUILD without an answer */

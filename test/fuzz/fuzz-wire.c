@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What a hostile launcher and hostile inits send to airlockd, while commands, file jobs and volume
+ * calls come and go. Whatever the input: every call is answered exactly once, no descriptor and no
+ * libuv handle is left after the close, and as long as the launcher itself kept to the rules
+ * nothing that an init says ends the link to it.
+ *
+ * Input: a program. Each step is one byte, its low five bits the operation (table below), its high
+ * three bits a number n for it; some take further bytes. A datagram is 1 byte length, 1 byte number
+ * of descriptors, the bytes. A message is 1 byte type, then its body cut or filled with zeros to
+ * the right length: the id is that of the job or request that is open.
+ */
+#include <assert.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "core/native/fake.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define CALLS 64
+
+struct call {
+	unsigned done;
+	bool detached;
+	struct runtime_exec *exec;
+	struct runtime_file *file;
+};
+
+static struct fake f;
+static struct call calls[CALLS];
+static unsigned n_calls;
+static bool launcher_broke_rules;
+static const uint8_t *at;
+static size_t left;
+
+static uint8_t next(void)
+{
+	if (!left)
+		return 0;
+	left--;
+	return *at++;
+}
+
+static unsigned count_descriptors(void)
+{
+	unsigned n = 0;
+
+	for (int fd = 0; fd < 512; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
+}
+
+static struct call *new_call(void)
+{
+	struct call *c = n_calls < CALLS ? &calls[n_calls++] : NULL;
+
+	if (c)
+		*c = (struct call){ 0 };
+	return c;
+}
+
+static void answered(struct call *c)
+{
+	assert(!c->done && !c->detached);
+	c->done++;
+	c->exec = NULL;
+	c->file = NULL;
+}
+
+static void on_exec(void *data, struct runtime_exec_result *result, const struct err *err)
+{
+	char bytes[64];
+
+	assert(!result != !err);
+	if (result)
+		runtime_output_read(result->streams[0], 0, bytes, sizeof(bytes));
+	answered(data);
+}
+
+static void on_read(void *data, const struct runtime_file_result *result, struct str bytes,
+		    const struct err *err)
+{
+	assert(err || bytes.len == result->size);
+	answered(data);
+}
+
+static void on_write(void *data, const struct runtime_file_result *result, const struct err *err)
+{
+	answered(data);
+}
+
+static void on_volume(void *data, const struct err *err)
+{
+	answered(data);
+}
+
+static void on_stat(void *data, uint64_t used, const struct err *err)
+{
+	answered(data);
+}
+
+/* ---- Operations ---- */
+
+static const struct runtime_file_spec file_spec = { FAKE_VOLUME, 1, FAKE_IMAGE, { "a", 1 } };
+
+static void start_exec(unsigned n)
+{
+	static const struct runtime_exec_ops ops = { .done = on_exec };
+	const struct runtime_exec_spec spec = { .volume = FAKE_VOLUME,
+						.tenant = 1 + n % 2,
+						.image = FAKE_IMAGE,
+						.command = STR("true"),
+						.stdin_data = n & 4 ? STR("in") : (struct str){ 0 },
+						.timeout_ms = 1000,
+						.output_max = 100 };
+	struct call *c = new_call();
+
+	if (c)
+		c->exec = runtime_exec_start(f.rt, &spec, &ops, c);
+}
+
+static void start_file(unsigned n)
+{
+	static char bytes[200000];
+	struct call *c = new_call();
+
+	if (!c)
+		return;
+	if (n % 3 == 0)
+		c->file = runtime_file_read(f.rt, &file_spec, 100, on_read, c);
+	else if (n % 3 == 1)
+		c->file = runtime_file_write(f.rt, &file_spec,
+					     (struct str){ bytes, n & 4 ? sizeof(bytes) : 5 }, 0,
+					     on_write, c);
+	else
+		c->file = runtime_file_usage(f.rt, &file_spec, on_write, c);
+}
+
+static void call_volume(unsigned n)
+{
+	struct call *c = new_call();
+
+	if (!c)
+		return;
+	if (n % 3 == 0)
+		runtime_volume_create(f.rt, FAKE_VOLUME, 1, 0, on_volume, c);
+	else if (n % 3 == 1)
+		runtime_volume_delete(f.rt, FAKE_VOLUME, on_volume, c);
+	else
+		runtime_volume_stat(f.rt, FAKE_VOLUME, on_stat, c);
+}
+
+static void lose_interest(unsigned n)
+{
+	for (unsigned i = n; i < n_calls; i++) {
+		struct call *c = &calls[i];
+		if (c->done || c->detached || (!c->exec && !c->file))
+			continue;
+		if (c->exec && n & 1) {
+			runtime_exec_kill(c->exec);
+			return;
+		}
+		c->detached = true;
+		if (c->exec)
+			runtime_exec_detach(c->exec);
+		else
+			runtime_file_detach(c->file);
+		return;
+	}
+}
+
+static void send_raw(int sock)
+{
+	int fds[WIRE_FDS] = { 0, 0, 0, 0 };
+	union {
+		struct cmsghdr align;
+		char space[CMSG_SPACE(sizeof(fds))];
+	} control = { .space = "" };
+	size_t len = next(), n = next() % (WIRE_FDS + 1);
+
+	if (len > left)
+		len = left;
+	struct iovec iov = { (void *)(uintptr_t)at, len };
+	struct msghdr mh = { .msg_iov = &iov, .msg_iovlen = 1 };
+	if (n) {
+		mh.msg_control = control.space;
+		mh.msg_controllen = CMSG_SPACE(n * sizeof(int));
+		struct cmsghdr *c = CMSG_FIRSTHDR(&mh);
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN(n * sizeof(int));
+		memcpy(CMSG_DATA(c), fds, n * sizeof(int));
+	}
+	(void)!sendmsg(sock, &mh, MSG_NOSIGNAL | MSG_DONTWAIT);
+	at += len;
+	left -= len;
+}
+
+static void send_message(int sock, const struct wire_pair *pair, uint32_t id)
+{
+	unsigned char body[WIRE_MAX] = { 0 };
+	uint8_t type = (uint8_t)(next() % pair->n_types);
+	size_t len = pair->types[type].body;
+	int fds[WIRE_FDS] = { 0, 0, 0, 0 };
+
+	for (size_t i = 0; i < len && left; i++)
+		body[i] = next();
+	wire_send(sock, type, id, body, len, fds, pair->types[type].fds_min);
+}
+
+static struct fake_sandbox *pick(unsigned n)
+{
+	return n < f.n && f.sandboxes[n].init >= 0 ? &f.sandboxes[n] : NULL;
+}
+
+static void init_raw(unsigned n)
+{
+	if (pick(n))
+		send_raw(pick(n)->init);
+}
+
+static void init_message(unsigned n)
+{
+	if (pick(n))
+		send_message(pick(n)->init, &wire_id, pick(n)->job);
+}
+
+static void init_reads(unsigned n)
+{
+	if (pick(n))
+		fake_receive(pick(n));
+}
+
+static void init_started(unsigned n)
+{
+	if (pick(n))
+		fake_started(pick(n));
+}
+
+static void init_exited(unsigned n)
+{
+	if (pick(n))
+		fake_exited(pick(n), next());
+}
+
+static void init_prints(unsigned n)
+{
+	char text[90] = "text";
+
+	for (unsigned i = 1; pick(n) && i < pick(n)->n_fds; i++)
+		(void)!write(pick(n)->fds[i], text, next() % sizeof(text));
+}
+
+static void init_drops(unsigned n)
+{
+	if (pick(n))
+		fake_drop_fds(pick(n));
+}
+
+static void init_dies(unsigned n)
+{
+	if (pick(n))
+		fake_die(pick(n));
+}
+
+static void sandbox_goes(unsigned n)
+{
+	if (n < f.n && f.launcher >= 0)
+		fake_gone(&f, &f.sandboxes[n]);
+}
+
+static void oom_kill(unsigned n)
+{
+	if (n < f.n)
+		fake_measure(&f.sandboxes[n], SLOT_FD_OOM, "oom_kill 1\n");
+}
+
+static void launcher_raw(unsigned n)
+{
+	launcher_broke_rules = true;
+	if (f.launcher >= 0)
+		send_raw(f.launcher);
+}
+
+static void launcher_message(unsigned n)
+{
+	uint32_t id = n ? f.rt->link.next_id - (n - 1) : 0;
+
+	launcher_broke_rules = true;
+	if (f.launcher >= 0)
+		send_message(f.launcher, &wire_ld, id);
+}
+
+static void launcher_goes(unsigned n)
+{
+	launcher_broke_rules = true;
+	if (f.launcher >= 0)
+		close(f.launcher);
+	f.launcher = -1;
+}
+
+static void handover_fails(unsigned n)
+{
+	if (n >= f.n || f.launcher < 0)
+		return;
+	const struct ld_handover_failed body = { f.sandboxes[n].id, next() };
+	fake_tell(&f, LD_HANDOVER_FAILED, 0, &body, sizeof(body));
+	fake_gone(&f, &f.sandboxes[n]);
+}
+
+static void build_fails(unsigned n)
+{
+	if (f.building && f.launcher >= 0)
+		fake_fail_build(&f);
+}
+
+static void build_comes(unsigned n)
+{
+	if (f.building && f.launcher >= 0 && f.n < 8)
+		fake_build(&f);
+}
+
+static void habits(unsigned n)
+{
+	f.builds = n & 1;
+	f.kills = n & 2;
+	f.answers = n & 4;
+}
+
+static void warm(unsigned n)
+{
+	runtime_warm(f.rt, n, FAKE_IMAGE, false);
+}
+
+static void turn(unsigned n)
+{
+	fake_turn(&f);
+}
+
+static void time_goes(unsigned n)
+{
+	static const int64_t steps[] = { 1, 100, 250, 500, 1000, 5000, 20000, 130000 };
+
+	fake_advance(&f, steps[n]);
+}
+
+static void (*const operations[32])(unsigned n) = {
+	start_exec,	  start_file,	 call_volume,	 lose_interest, init_raw,
+	init_message,	  init_reads,	 init_started,	 init_exited,	init_prints,
+	init_drops,	  init_dies,	 sandbox_goes,	 oom_kill,	launcher_raw,
+	launcher_message, launcher_goes, handover_fails, build_fails,	build_comes,
+	habits,		  warm,		 turn,		 time_goes,
+};
+
+/* The pure check, on the same bytes. */
+static void check_alone(const uint8_t *data, size_t size)
+{
+	static const struct wire_pair *const pairs[] = { &wire_dl, &wire_ld, &wire_lb,
+							 &wire_bl, &wire_ls, &wire_sl,
+							 &wire_li, &wire_di, &wire_id };
+	struct wire_head head;
+
+	if (size < sizeof(head))
+		return;
+	memcpy(&head, data, sizeof(head));
+	for (size_t i = 0; i < ARRAY_SIZE(pairs); i++) {
+		if (!wire_check(pairs[i], &head, size - sizeof(head), 0))
+			continue;
+		assert(head.version == WIRE_VERSION && !head.reserved);
+		assert(size - sizeof(head) == pairs[i]->types[head.type].body);
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static bool ready;
+	unsigned before;
+
+	if (!ready) {
+		log_init("fuzz", LOG_ERROR);
+		/* libuv keeps some descriptors of its own once it was used. */
+		fake_start(&f, &fake_config);
+		fake_stop(&f);
+		ready = true;
+	}
+	before = count_descriptors();
+	check_alone(data, size);
+	at = data;
+	left = size;
+	n_calls = 0;
+	launcher_broke_rules = false;
+	fake_start(&f, &fake_config);
+	f.lenient = true;
+	while (left) {
+		uint8_t op = next();
+		if (operations[op & 31])
+			operations[op & 31](op >> 5);
+	}
+	fake_turn(&f);
+	assert(launcher_broke_rules || !f.lost);
+	fake_stop(&f);
+	for (unsigned i = 0; i < n_calls; i++)
+		assert(calls[i].done == !calls[i].detached);
+	assert(count_descriptors() == before);
+	return 0;
+}
