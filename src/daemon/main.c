@@ -60,7 +60,7 @@ struct daemon {
 	int listen_fd; /* owned until the server has it */
 	unsigned cpus;
 	uv_signal_t signals[3];
-	uv_timer_t hard_end;
+	uv_timer_t hard_end, next;
 	bool stopping;
 	int status;
 };
@@ -88,6 +88,7 @@ static void on_store_closed(void *data)
 	for (size_t i = 0; i < ARRAY_SIZE(d->signals); i++)
 		uv_close((uv_handle_t *)&d->signals[i], NULL);
 	uv_close((uv_handle_t *)&d->hard_end, NULL);
+	uv_close((uv_handle_t *)&d->next, NULL);
 }
 
 static void on_runtime_closed(void *data)
@@ -111,12 +112,21 @@ static void on_api_closed(void *data)
 	core_close(d->core, on_core_closed, d);
 }
 
+static void on_server_gone(uv_timer_t *timer)
+{
+	struct daemon *d = timer->data;
+
+	api_close(d->api, on_api_closed, d);
+}
+
+/* The api gives its exchanges up, which is better done when the server is not in the middle of its
+ * own end. */
 static void on_server_closed(void *data)
 {
 	struct daemon *d = data;
 
 	d->server = NULL;
-	api_close(d->api, on_api_closed, d);
+	uv_timer_start(&d->next, on_server_gone, 0, 0);
 }
 
 static void stop(struct daemon *d, int status)
@@ -397,7 +407,8 @@ static void watch_signals(struct daemon *d)
 		uv_signal_start(&d->signals[i], on_signal, numbers[i]);
 	}
 	uv_timer_init(&d->loop, &d->hard_end);
-	d->hard_end.data = d;
+	uv_timer_init(&d->loop, &d->next);
+	d->hard_end.data = d->next.data = d;
 }
 
 static int open_parts(struct daemon *d, struct err *err)
