@@ -4,10 +4,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -402,6 +404,44 @@ static void a_link_in_the_place_of_the_file_is_refused(void **state)
 	assert_int_equal(access(target, F_OK), -1);
 }
 
+static void limit_files(rlim_t bytes)
+{
+	struct rlimit limit;
+
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+	limit.rlim_cur = bytes;
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+/* No file may grow: what a full disk does to the write-ahead log. */
+static void a_full_disk_fails_what_it_meets_and_loses_no_usage(void **state)
+{
+	struct fixture *f = *state;
+	const struct store_usage one = { "a", "2026-07", 1, 2, 1500 };
+	struct store_session row = row_of("sbx_00000000000a", 1), more = row_of("sbx_b", 2);
+	unsigned good = 0, bad = 0;
+	uint64_t sums[3] = { 0 };
+	struct err err;
+
+	signal(SIGXFSZ, SIG_IGN);
+	must_open(f);
+	store_put_session(f->store, &row, count, &good);
+	run_until(f, &good, 1);
+	limit_files(1);
+	store_add_usage(f->store, &one);
+	store_put_session(f->store, &more, expect_failure, &bad);
+	run_until(f, &bad, 1);
+	assert_true(store_errors(f->store) >= 2);
+	limit_files(RLIM_INFINITY);
+	store_put_session(f->store, &more, count, &good);
+	run_until(f, &good, 2);
+	assert_int_equal(sessions_of(f).n, 2);
+	assert_int_equal(store_load_usage(f->store, "2026-07", see_usage, sums, &err), 0);
+	assert_int_equal(sums[0], 1);
+	assert_int_equal(sums[2], 1500);
+	must_close(f);
+}
+
 /* The child says by a byte that the commit was reported to it, then is killed in the middle of
  * more. */
 static void what_was_reported_survives_a_kill(void **state)
@@ -458,6 +498,7 @@ int main(void)
 		T(a_newer_schema_is_refused),
 		T(another_programs_database_is_refused),
 		T(a_link_in_the_place_of_the_file_is_refused),
+		T(a_full_disk_fails_what_it_meets_and_loses_no_usage),
 		T(what_was_reported_survives_a_kill),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
