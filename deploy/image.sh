@@ -11,4 +11,8 @@ out=$1/$(image/key.sh)
 	exit 1
 }
 mkdir -p "$1"
+# Two that want it at the same time build it once.
+exec 9>"$1/lock"
+flock 9
+[ -f "$out/rootfs.tar" ] && exit 0
 exec image/build.sh "$out"

@@ -10,6 +10,7 @@ Which build: AIRLOCK_BUILD, else build/ of this repository.
 
 import collections
 import contextlib
+import fcntl
 import glob
 import http.client
 import json
@@ -383,7 +384,7 @@ def serve_once(env, arguments=("serve",), build=None):
         "SANDBOX_API_KEYS": "a:" + KEYS["a"],
         "SANDBOX_LISTEN": "127.0.0.1:%d" % free_port(),
         "SANDBOX_STATE_DIR": folder,
-        "SANDBOX_VOLUME_SIZE_MB": "256",
+        "SANDBOX_VOLUME_SIZE_MB": "1024",
     }
     full.update(env)
     try:
@@ -439,6 +440,18 @@ def server_number(pid):
             if found:
                 return int(found.group(1))
     return None
+
+
+def is_free(number):
+    """Whether no launcher holds the number."""
+    try:
+        with open("/run/airlock/%d" % number) as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+    except FileNotFoundError:
+        return True
+    except BlockingIOError:
+        return False
 
 
 def proc_status(pid):
@@ -526,7 +539,8 @@ def net_namespaces():
 def left_over(number, state_dir):
     """What a stopped server must not leave, as a readable dict; empty is good."""
     left = {}
-    if number is not None:
+    # Another server may have taken the number since; then its things are not ours.
+    if number is not None and is_free(number):
         left["processes"] = tenant_processes(number)
         left["cgroups"] = cgroup_dirs(number)
     left["loop"] = loop_devices(state_dir)
