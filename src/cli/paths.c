@@ -7,9 +7,8 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "cli/image-key.h"
 #include "ipc/messages.h"
-
-#include "image-key.h"
 
 static char *beside(const char *relative)
 {
