@@ -50,6 +50,7 @@
 #define STOP_DAEMON_MS 3000
 #define STOP_ALL_MS 2000
 #define ENDING_MS 500
+#define AGAIN_MS 100
 /* So that one peer that floods keeps no other waiting. */
 #define MESSAGES_PER_TURN 32
 
@@ -80,6 +81,7 @@ static struct {
 	bool stopping;
 	int64_t stop_by_ms;
 	int exit_status;
+	bool again; /* something failed for want of memory */
 	uint32_t generations;
 	int64_t retire_at_ms;
 	struct sandbox sandboxes[LAYOUT_SLOTS];
@@ -125,6 +127,8 @@ static struct sandbox *find(struct msg_sandbox name)
 	return s->state != FREE && s->generation == name.generation ? s : NULL;
 }
 
+static void reap(void);
+
 static void announce_slot(struct sandbox *s)
 {
 	struct ld_slot body = { (uint32_t)(s - h.sandboxes), (uint32_t)h.l->cgroup.version };
@@ -167,10 +171,20 @@ static void gone(struct sandbox *s)
 
 static void kill_sandbox(struct sandbox *s)
 {
-	if (s->state == BUILDING)
-		s->doomed = true;
-	else
-		syscall(SYS_pidfd_send_signal, s->pidfd, SIGKILL, NULL, 0);
+	s->doomed = true;
+	if (s->state != BUILDING &&
+	    syscall(SYS_pidfd_send_signal, s->pidfd, SIGKILL, NULL, 0) < 0 && errno != ESRCH)
+		h.again = true;
+}
+
+/* What could not be done for want of memory is done now. */
+static void try_again(void)
+{
+	h.again = false;
+	for (struct sandbox *s = h.sandboxes; s < h.sandboxes + LAYOUT_SLOTS; s++)
+		if (s->doomed && s->state != BUILDING)
+			kill_sandbox(s);
+	reap();
 }
 
 /* A free slot, one that served the tenant before when there is one: its cgroup is there already. */
@@ -415,8 +429,10 @@ static int on_built(struct wire_msg *msg)
 	s->state = BLANK;
 	announce(s);
 	/* It may have died, and been reaped, before it was known. */
-	if (syscall(SYS_pidfd_send_signal, s->pidfd, s->doomed ? SIGKILL : 0, NULL, 0) < 0)
+	if (syscall(SYS_pidfd_send_signal, s->pidfd, 0, NULL, 0) < 0 && errno == ESRCH)
 		gone(s);
+	else if (s->doomed)
+		kill_sandbox(s);
 	return 0;
 }
 
@@ -582,8 +598,9 @@ static void peer_ended(enum peer_kind kind, int status)
 static void reap(void)
 {
 	siginfo_t info = { 0 };
+	int r;
 
-	while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG) == 0 && info.si_pid) {
+	while ((r = waitid(P_ALL, 0, &info, WEXITED | WNOHANG)) == 0 && info.si_pid) {
 		int status = info.si_code == CLD_EXITED ? info.si_status << 8 : info.si_status;
 		bool found = false;
 		for (int k = 0; k < PEERS && !found; k++)
@@ -598,6 +615,8 @@ static void reap(void)
 			}
 		info.si_pid = 0;
 	}
+	if (r < 0 && errno != ECHILD)
+		h.again = true;
 }
 
 /* A tenant without a sandbox for a while gives its template and cgroups back. */
@@ -679,7 +698,7 @@ static void stop_all(void)
 
 static int next_timeout(int64_t now)
 {
-	int64_t at = now + 60000;
+	int64_t at = now + (h.again ? AGAIN_MS : 60000);
 
 	for (int k = 0; k < PEERS; k++) {
 		const struct peer *p = &h.peers[k];
@@ -748,6 +767,8 @@ int handover_main(struct launcher *l)
 			drain(PEER_SWEEPER);
 		if (p[PEERS].revents)
 			on_signal();
+		if (h.again)
+			try_again();
 		retire_idle(now);
 	}
 	stop_all();

@@ -63,7 +63,7 @@ static struct tracee *find(pid_t pid)
 static bool is_refusable(unsigned long long call)
 {
 	return call != SYS_exit && call != SYS_exit_group && call != SYS_rt_sigreturn &&
-	       call != SYS_restart_syscall;
+	       call != SYS_restart_syscall && call != SYS_close && call != SYS_close_range;
 }
 
 static void on_call(struct tracee *t)
