@@ -30,7 +30,8 @@ void buf_clear(struct buf *b)
 
 char *buf_reserve(struct buf *b, size_t len)
 {
-	assert(b->max);
+	/* Half the address space: sums and doubling below cannot overflow. */
+	assert(b->max && b->max < SIZE_MAX / 2);
 	if (b->full || len > b->max - b->len) {
 		b->full = true;
 		return NULL;

@@ -7,13 +7,17 @@
 #include <stdio.h>
 #include <string.h>
 
+/* The arguments may be the old text. */
 __attribute__((format(printf, 4, 0))) static int fill(struct err *err, int code, const char *slug,
 						      const char *fmt, va_list ap)
 {
+	char text[sizeof(err->text)];
+
 	assert(err && code > 0);
+	vsnprintf(text, sizeof(text), fmt, ap);
 	err->code = code;
 	err->slug = slug;
-	vsnprintf(err->text, sizeof(err->text), fmt, ap);
+	memcpy(err->text, text, strlen(text) + 1);
 	return -code;
 }
 
@@ -37,16 +41,29 @@ int err_slug(struct err *err, int code, const char *slug, const char *fmt, ...)
 	return r;
 }
 
+__attribute__((format(printf, 2, 3))) static void append(struct err *err, const char *fmt, ...)
+{
+	size_t n = strlen(err->text);
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(err->text + n, sizeof(err->text) - n, fmt, ap);
+	va_end(ap);
+}
+
 int err_errno(struct err *err, const char *fmt, ...)
 {
 	int code = errno > 0 ? errno : EIO;
+	const char *why = strerrordesc_np(code);
 	va_list ap;
 
 	va_start(ap, fmt);
 	fill(err, code, NULL, fmt, ap);
 	va_end(ap);
-	size_t n = strlen(err->text);
-	snprintf(err->text + n, sizeof(err->text) - n, ": %s", strerrordesc_np(code));
+	if (why)
+		append(err, ": %s", why);
+	else
+		append(err, ": error %d", code);
 	return -code;
 }
 
@@ -56,11 +73,10 @@ int err_wrap(struct err *err, const char *fmt, ...)
 	va_list ap;
 
 	assert(err && err->code > 0);
-	memcpy(old, err->text, sizeof(old));
+	memcpy(old, err->text, strlen(err->text) + 1);
 	va_start(ap, fmt);
-	vsnprintf(err->text, sizeof(err->text), fmt, ap);
+	fill(err, err->code, err->slug, fmt, ap);
 	va_end(ap);
-	size_t n = strlen(err->text);
-	snprintf(err->text + n, sizeof(err->text) - n, ": %s", old);
+	append(err, ": %s", old);
 	return -err->code;
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/utf8.h"
 
 #define LINE_MAX_BYTES 4000
 
@@ -38,8 +39,12 @@ static void put(struct line *l, const char *data, size_t len)
 	l->len += len;
 }
 
+/* Text that is not UTF-8 gets its upper bytes as U+0080..00FF, so that the line is JSON in any
+ * case. */
 static void put_quoted(struct line *l, const char *text)
 {
+	bool is_utf8 = utf8_valid(str_of(text));
+
 	put(l, "\"", 1);
 	for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
 		char esc[8];
@@ -47,7 +52,7 @@ static void put_quoted(struct line *l, const char *text)
 			esc[0] = '\\';
 			esc[1] = (char)*p;
 			put(l, esc, 2);
-		} else if (*p < 0x20 || *p >= 0x7f) {
+		} else if (*p < 0x20 || *p == 0x7f || (*p >= 0x80 && !is_utf8)) {
 			put(l, esc, (size_t)snprintf(esc, sizeof(esc), "\\u%04x", *p));
 		} else {
 			put(l, (const char *)p, 1);
@@ -67,7 +72,8 @@ static void put_field(struct line *l, const struct log_field *f)
 	if (f->text)
 		put_quoted(l, f->text);
 	else
-		put(l, number, (size_t)snprintf(number, sizeof(number), "%lld", (long long)f->number));
+		put(l, number,
+		    (size_t)snprintf(number, sizeof(number), "%lld", (long long)f->number));
 	if (l->full)
 		l->len = before;
 }
@@ -75,11 +81,12 @@ static void put_field(struct line *l, const struct log_field *f)
 void log_write(enum log_level level, const char *event, const struct log_field *fields)
 {
 	struct line l = { .len = 0 };
-	int64_t us = clock_wall_us();
+	int saved = errno;
 	char head[64];
 
 	if (level > threshold)
 		return;
+	int64_t us = clock_wall_us();
 	int n = snprintf(head, sizeof(head), "{\"time\":%lld.%06d", (long long)(us / 1000000),
 			 (int)(us % 1000000));
 	put(&l, head, (size_t)n);
@@ -92,4 +99,5 @@ void log_write(enum log_level level, const char *event, const struct log_field *
 	l.data[l.len++] = '\n';
 	while (write(STDERR_FILENO, l.data, l.len) < 0 && errno == EINTR)
 		;
+	errno = saved;
 }

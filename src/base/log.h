@@ -22,7 +22,8 @@ struct log_field {
 #define LOG_STR(n, s) ((struct log_field){ (n), (s), 0 })
 #define LOG_INT(n, i) ((struct log_field){ (n), NULL, (int64_t)(i) })
 #define log_event(level, event, ...) \
-	log_write((level), (event), (const struct log_field[]){ __VA_ARGS__ __VA_OPT__(,) { NULL, NULL, 0 } })
+	log_write((level), (event), \
+		  (const struct log_field[]){ __VA_ARGS__ __VA_OPT__(, ){ NULL, NULL, 0 } })
 
 /* process is a literal such as "airlockd". */
 void log_init(const char *process, enum log_level level);

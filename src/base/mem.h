@@ -21,12 +21,12 @@ char *mem_printf(const char *fmt, ...) __attribute__((format(printf, 1, 2), retu
 
 void mem_cleanup(void *p);
 
-#define take_ptr(p)                         \
-	({                                  \
-		__auto_type _taken = (p);   \
-		(p) = NULL;                 \
-		_taken;                     \
+#define take_ptr(p) \
+	({ \
+		__auto_type _taken = (p); \
+		(p) = NULL; \
+		_taken; \
 	})
 
-#define container_of(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
+#define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))

@@ -1,6 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/str.h"
 
+static unsigned char lower(char c)
+{
+	return (unsigned char)(c >= 'A' && c <= 'Z' ? c | 0x20 : c);
+}
+
+bool str_eq_nocase(struct str a, struct str b)
+{
+	if (a.len != b.len)
+		return false;
+	for (size_t i = 0; i < a.len; i++) {
+		if (lower(a.data[i]) != lower(b.data[i]))
+			return false;
+	}
+	return true;
+}
+
 struct str str_trim(struct str s)
 {
 	while (s.len && (s.data[0] == ' ' || s.data[0] == '\t'))

@@ -8,7 +8,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
-#include <strings.h>
 
 struct str {
 	const char *data;
@@ -28,11 +27,8 @@ static inline bool str_eq(struct str a, struct str b)
 	return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
 }
 
-/* ASCII letters compare without case. */
-static inline bool str_eq_nocase(struct str a, struct str b)
-{
-	return a.len == b.len && (a.len == 0 || strncasecmp(a.data, b.data, a.len) == 0);
-}
+/* ASCII letters compare without case, whatever the locale; NUL is a byte like others. */
+bool str_eq_nocase(struct str a, struct str b);
 
 static inline bool str_starts(struct str a, struct str prefix)
 {
