@@ -149,20 +149,32 @@ static int image_build(const struct cli_command *self, int argc, char **argv)
 
 /* ---- import, rm ------------------------------------------------------------------------------ */
 
-/* "ustar" at its place in the first block. A compressed one is refused: the launcher unpacks with
- * as little code as possible. */
+/* First bytes of what the launcher can unpack. */
+static const struct {
+	size_t offset;
+	const char *magic;
+	size_t len;
+} archives[] = {
+	{ 257, "ustar", 5 },
+	{ 0, "\x1f\x8b", 2 }, /* gzip */
+	{ 0, "\xfd\x37zXZ", 5 },
+	{ 0, "\x28\xb5\x2f\xfd", 4 }, /* zstd */
+};
+
 static int check_tar(int fd, const char *path, struct err *err)
 {
-	char block[TAR_BLOCK];
-	ssize_t n = pread(fd, block, sizeof(block), 0);
+	char block[TAR_BLOCK] = { 0 };
 
-	if (n < 0)
+	if (pread(fd, block, sizeof(block), 0) < 0)
 		return err_errno(err, "%s", path);
-	if (n < TAR_BLOCK || memcmp(block + 257, "ustar", 5) != 0)
-		return err_set(err, EINVAL,
-			       "%s is not an uncompressed tar archive (of a root file system)",
-			       path);
-	return 0;
+	for (size_t i = 0; i < ARRAY_SIZE(archives); i++)
+		if (memcmp(block + archives[i].offset, archives[i].magic, archives[i].len) == 0)
+			return 0;
+	return err_set(
+		err, EINVAL,
+		"%s is not a tar archive (of a root file system, plain or packed with gzip, xz or "
+		"zstd)",
+		path);
 }
 
 static int copy_tar(int from, const char *to, struct err *err)

@@ -84,10 +84,14 @@ bool paths_image_name_ok(const char *name)
 	       strspn(name, allowed) == len;
 }
 
+char *paths_tar(const char *name)
+{
+	return strcmp(name, PATHS_BASE_IMAGE) == 0 ? paths_base_tar() : paths_imported_tar(name);
+}
+
 char *paths_find_tar(const char *name)
 {
-	char *path = strcmp(name, PATHS_BASE_IMAGE) == 0 ? paths_base_tar()
-							 : paths_imported_tar(name);
+	char *path = paths_tar(name);
 
 	if (!paths_image_name_ok(name) || access(path, R_OK) < 0)
 		mem_cleanup(&path);

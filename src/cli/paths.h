@@ -28,5 +28,7 @@ const char *paths_image_key(void);
 char *paths_base_tar(void);
 char *paths_imported_tar(const char *name);
 bool paths_image_name_ok(const char *name);
+/* The place of an image's archive, whether it is there or not. */
+char *paths_tar(const char *name);
 /* NULL: no image of that name in the cache. */
 char *paths_find_tar(const char *name);

@@ -129,25 +129,50 @@ static void add_number(struct args *a, const char *name, uint64_t value)
 	add(a, name, mem_printf("%llu", (unsigned long long)value));
 }
 
-/* Every allowed template that the cache has; the launcher adds those that its volume lacks. */
+/* A second name of the base image needs no archive of its own. */
+static bool is_alias(const char *name)
+{
+	return strcmp(name, "python:3.11-slim") == 0;
+}
+
+static bool has_images(const char *state_dir)
+{
+	_cleanup_free_ char *volume = mem_printf("%s/volumes.img", state_dir);
+	_cleanup_free_ char *plain = mem_printf("%s/images", state_dir);
+
+	return access(volume, F_OK) == 0 || access(plain, F_OK) == 0;
+}
+
+/* Every allowed template with its archive. The launcher adds those that its volume lacks, and only
+ * then needs the archive. */
 static int add_images(struct args *a, const struct serve_settings *s, struct err *err)
 {
-	_cleanup_free_ char *volume = mem_printf("%s/volumes.img", s->state_dir);
-	_cleanup_free_ char *plain = mem_printf("%s/images", s->state_dir);
+	bool fresh = !has_images(s->state_dir);
 	size_t n = 0;
 
 	for (const char *name = s->templates; *name; name += strlen(name) + 1) {
-		_cleanup_free_ char *tar = paths_find_tar(name);
-		if (tar && n++ < IMAGES_MAX)
-			add(a, "--image", mem_printf("%s=%s", name, tar));
-	}
-	if (n == 0 && access(volume, F_OK) < 0 && access(plain, F_OK) < 0) {
-		_cleanup_free_ char *cache = paths_cache();
-		return err_set(
-			err, ENOENT,
-			"the base image has not been built (there is no %s/%s/rootfs.tar); make it "
-			"with: airlock image build",
-			cache, paths_image_key());
+		_cleanup_free_ char *tar = paths_tar(name);
+		bool there = access(tar, R_OK) == 0;
+		if (!paths_image_name_ok(name))
+			return err_set(err, EINVAL,
+				       "SANDBOX_TEMPLATES: '%s' is no name of an image", name);
+		if (!there && is_alias(name))
+			continue;
+		if (!there && fresh && strcmp(name, PATHS_BASE_IMAGE) == 0)
+			return err_set(
+				err, ENOENT,
+				"the base image has not been built (there is no %s); make it "
+				"with: airlock image build",
+				tar);
+		if (!there && fresh)
+			return err_set(err, ENOENT,
+				       "SANDBOX_TEMPLATES: there is no image %s; take one in with: "
+				       "airlock image import",
+				       name);
+		if (n++ == IMAGES_MAX)
+			return err_set(err, E2BIG, "SANDBOX_TEMPLATES: more than %d images",
+				       IMAGES_MAX);
+		add(a, "--image", mem_printf("%s=%s", name, tar));
 	}
 	return 0;
 }
