@@ -37,7 +37,7 @@ struct cgroup_backend {
 	uint32_t (*posture)(struct cgroup *cg, const char *path);
 	/* Files: memory charged now, and the one that gives memory back when written to. */
 	const char *memory_now, *memory_empty;
-	/* Takes the caller out of daemons, so that it can be removed. */
+	/* Takes the caller out of daemons, so that it can be removed, and gives the top back. */
 	void (*leave)(struct cgroup *cg);
 };
 

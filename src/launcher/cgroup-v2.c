@@ -2,7 +2,9 @@
 /*
  * cgroup-v2: one tree. Processes live in daemons and in the slots' leaves only, controllers are
  * enabled from the top down, and one that is enabled forbids processes in the directory itself; so
- * the order in settle() is fixed: directories, everybody into daemons, then controllers.
+ * the order in settle() is fixed: directories, everybody out of the top, then controllers. Others
+ * that a unit or a container started beside us go to helpers, which is nothing that a successor
+ * ends.
  *
  * The directory that stands for airlock-<n>: our own if it was delegated to us (systemd's
  * Delegate=yes marks it with an extended attribute; in a container the top is a namespace's root),
@@ -48,6 +50,23 @@ static bool is_delegated(const char *path)
 	return false;
 }
 
+/* Our own directory; or the one above it, when we come from a shell that an earlier launcher put
+ * into one of its own. */
+static void find_own(char own[CGROUP_PATH_MAX], const char *path)
+{
+	static const char *const below[] = { "/daemons", "/helpers" };
+	size_t len = strlen(path);
+
+	for (size_t i = 0; i < sizeof(below) / sizeof(below[0]); i++)
+		if (len > strlen(below[i]) &&
+		    strcmp(path + len - strlen(below[i]), below[i]) == 0) {
+			len -= strlen(below[i]);
+			break;
+		}
+	memcpy(own, path, len);
+	own[len] = '\0';
+}
+
 static void enable(int dir, const char *path)
 {
 	static const char *const controllers[] = { "+memory", "+pids", "+cpu", "+io" };
@@ -63,15 +82,17 @@ static int find_roots(struct cgroup *cg, const struct cgroup_mount *mounts, size
 		      struct err *err)
 {
 	_cleanup_fd_ int top = open(mounts[0].top, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	char own[CGROUP_PATH_MAX];
 	bool true_top = faccessat(top, "cgroup.type", F_OK, 0) != 0;
 	char name[CGROUP_SHORT] = ".";
 	int r = 0;
 
 	if (top < 0)
 		return err_errno(err, "opening %s", mounts[0].top);
-	if (is_delegated(mounts[0].own) || !true_top) {
+	find_own(own, mounts[0].own);
+	if (is_delegated(own) || !true_top) {
 		fd_close(&top);
-		top = open(mounts[0].own, O_PATH | O_DIRECTORY | O_CLOEXEC);
+		top = open(own, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	} else {
 		enable(top, ".");
 		snprintf(name, sizeof(name), "airlock-%u", cg->config.server);
@@ -86,32 +107,39 @@ static int find_roots(struct cgroup *cg, const struct cgroup_mount *mounts, size
 	return 0;
 }
 
-/* Moves everybody out of the directory itself: ourselves, and a helper that a unit started before. */
-static int move_all(int root, struct err *err)
+/* Moves every process of one cgroup to another, for as long as some appear. */
+static bool move_all(int root, const char *from, const char *to)
 {
 	char text[4096];
 	struct str rest, pid;
-	int r = cgroup_put(root, "daemons/cgroup.procs", "0");
 
-	if (r < 0)
-		return err_set(err, -r, "moving into cgroup daemons: %s", strerrordesc_np(-r));
 	for (int round = 0; round < 64; round++) {
-		r = cgroup_get(root, "cgroup.procs", text, sizeof(text));
-		if (r <= 0)
-			return 0;
+		if (cgroup_get(root, from, text, sizeof(text)) <= 0)
+			return true;
 		rest = str_of(text);
 		while (str_split(&rest, '\n', &pid)) {
 			char one[CGROUP_SHORT];
 
-			if (pid.len == 0 || pid.len >= sizeof(one))
-				continue;
-			memcpy(one, pid.data, pid.len);
-			one[pid.len] = '\0';
-			cgroup_put(root, "daemons/cgroup.procs",
-				   one); /* may have ended meanwhile */
+			snprintf(one, sizeof(one), "%.*s", (int)pid.len, pid.data);
+			cgroup_put(root, to, one); /* it may have ended meanwhile */
 		}
 	}
-	return err_set(err, EBUSY, "processes keep appearing in the cgroup delegated to us");
+	return false;
+}
+
+static int clear_top(int root, struct err *err)
+{
+	char text[CGROUP_SHORT];
+	int r = cgroup_put(root, "daemons/cgroup.procs", "0");
+
+	if (r < 0)
+		return err_set(err, -r, "moving into cgroup daemons: %s", strerrordesc_np(-r));
+	if (cgroup_get(root, "cgroup.procs", text, sizeof(text)) <= 0)
+		return 0;
+	r = cgroup_make(root, "helpers", err);
+	if (r >= 0 && !move_all(root, "cgroup.procs", "helpers/cgroup.procs"))
+		r = err_set(err, EBUSY, "processes keep appearing in the cgroup delegated to us");
+	return r;
 }
 
 static bool has(int root, const char *file)
@@ -132,7 +160,7 @@ static bool io_weight_counts(int root)
 static int settle(struct cgroup *cg, struct err *err)
 {
 	_cleanup_fd_ int peak = -1;
-	int root = top_of(cg), r = move_all(root, err);
+	int root = top_of(cg), r = clear_top(root, err);
 
 	if (r < 0)
 		return r;
@@ -164,6 +192,8 @@ static void leave(struct cgroup *cg)
 	for (size_t i = 0; i < sizeof(controllers) / sizeof(controllers[0]); i++)
 		cgroup_put(root, "cgroup.subtree_control", controllers[i]);
 	cgroup_put(root, "cgroup.procs", "0");
+	move_all(root, "helpers/cgroup.procs", "cgroup.procs");
+	unlinkat(root, "helpers", AT_REMOVEDIR);
 }
 
 static int set_limits(const struct cgroup *cg, int dir, const char *path, struct err *err)

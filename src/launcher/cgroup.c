@@ -259,6 +259,9 @@ void cgroup_remove_all(struct cgroup *cg)
 	char name[CGROUP_SHORT];
 
 	snprintf(name, sizeof(name), "airlock-%u", cg->config.server);
+	/* The tenants first: v2 gives a directory back only when nothing below has controllers. */
+	for (unsigned i = 0; i < cg->n_roots; i++)
+		remove_ours(cg->roots[i].fd, false);
 	backend(cg)->leave(cg);
 	for (unsigned i = 0; i < cg->n_roots; i++) {
 		_cleanup_fd_ int parent = cgroup_open_dir(cg->roots[i].fd, "..");
