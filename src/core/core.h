@@ -27,6 +27,7 @@ struct core_config {
 	uint32_t max_sessions;	      /* all tenants */
 	size_t output_max;	      /* per stream */
 	uint64_t write_max;	      /* /write and /read, bytes */
+	uint64_t memory_bytes;	      /* limit of a sandbox; 0: not told */
 	const char *const *templates; /* allowed template names; borrowed */
 	size_t n_templates;
 	const char *runtime_name; /* "native" */

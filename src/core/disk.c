@@ -12,11 +12,16 @@
 /* A commit every 30 s is the default of btrfs; one may be in progress. */
 #define SETTLED_US (40 * 1000000ll)
 
-uint64_t disk_bound_of_run(int64_t cpu_ms, int64_t wall_ms)
+uint64_t disk_bound_of_run(const struct core *c, const struct runtime_exec_result *run)
 {
-	int64_t ms = cpu_ms >= 0 ? cpu_ms : wall_ms;
+	int64_t ms = run->cpu_ms >= 0 ? run->cpu_ms : run->duration_ms;
+	uint64_t bound = ((uint64_t)(ms > 0 ? ms : 0) + 1) * BYTES_PER_CPU_MS;
+	uint64_t peak = run->peak_memory_bytes > 0 ? (uint64_t)run->peak_memory_bytes : UINT64_MAX;
 
-	return ((uint64_t)(ms > 0 ? ms : 0) + 1) * BYTES_PER_CPU_MS;
+	/* Near the limit the kernel takes written pages back, and the peak says nothing. */
+	if (peak < c->config.memory_bytes / 4 * 3 && peak < bound)
+		bound = peak;
+	return bound;
 }
 
 void disk_add(struct session *s, uint64_t bytes)

@@ -21,8 +21,8 @@
 
 #include "core/core.h"
 
-/* Bytes that a command may have written. cpu_ms < 0: unknown, then wall counts. */
-uint64_t disk_bound_of_run(int64_t cpu_ms, int64_t wall_ms);
+/* Bytes that a command may have written. Its unknown figures are negative. */
+uint64_t disk_bound_of_run(const struct core *c, const struct runtime_exec_result *run);
 void disk_add(struct session *s, uint64_t bytes);
 /* A measurement that began when s->disk.pending was before. */
 void disk_measured(struct session *s, uint64_t used, uint64_t before);

@@ -282,7 +282,7 @@ static void on_done(void *data, struct runtime_exec_result *run, const struct er
 	e->result = *run;
 	run->streams[0] = run->streams[1] = NULL; /* taken */
 	usage_add(e->c, e->s->tenant, 0, 1, run->duration_ms);
-	disk_add(e->s, disk_bound_of_run(run->cpu_ms, run->duration_ms));
+	disk_add(e->s, disk_bound_of_run(e->c, run));
 	if (run->timed_out)
 		answer(e, NULL);
 	else

@@ -406,6 +406,7 @@ int rig_setup(void **state)
 		.max_sessions = 20,
 		.output_max = 16u << 20,
 		.write_max = 64ull << 20,
+		.memory_bytes = 256ull << 20,
 		.templates = templates,
 		.n_templates = 2,
 		.runtime_name = "native",

@@ -299,6 +299,24 @@ static void the_tree_is_walked_only_when_it_could_be_over(void **state)
 	assert_int_equal(r->runtime.calls[RIG_STAT], 0);
 }
 
+static void low_peak_memory_says_that_little_was_written(void **state)
+{
+	struct rig *r = *state;
+	struct session *s = rig_session(r, r->a);
+
+	r->runtime.result.cpu_ms = 1000;
+	r->runtime.result.peak_memory_bytes = 100 * MB;
+	for (unsigned i = 0; i < 5; i++)
+		run_true(r, s);
+	assert_int_equal(r->runtime.calls[RIG_USAGE], 0);
+	run_true(r, s);
+	assert_int_equal(r->runtime.calls[RIG_USAGE], 1);
+	/* Near the limit it says nothing. */
+	r->runtime.result.peak_memory_bytes = 200 * MB;
+	run_true(r, s);
+	assert_int_equal(r->runtime.calls[RIG_USAGE], 2);
+}
+
 static void a_walk_that_fails_costs_the_warning_and_nothing_else(void **state)
 {
 	struct rig *r = *state;
@@ -433,6 +451,7 @@ int main(void)
 		T(what_the_runtime_says_becomes_the_contracts_words),
 		T(warnings_come_in_order_each_only_when_true),
 		T(the_tree_is_walked_only_when_it_could_be_over),
+		T(low_peak_memory_says_that_little_was_written),
 		T(a_walk_that_fails_costs_the_warning_and_nothing_else),
 		T(usage_counts_every_command_that_ran),
 		T(a_running_command_keeps_its_session_alive),

@@ -5,7 +5,6 @@
  */
 #include <ctype.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -244,10 +243,8 @@ static int text_or_file(struct config *c, const char *variable, const char *file
 	if (value || !path)
 		return 0;
 	*ret_named = file_variable;
-	_cleanup_fd_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		err_errno(err, "cannot be opened");
-	else if (config_read_file(fd, text, err) >= 0) {
+	_cleanup_fd_ int fd = -1;
+	if (config_open_file(path, &fd, err) >= 0 && config_read_file(fd, text, err) >= 0) {
 		*ret = text->data;
 		return 0;
 	}

@@ -33,5 +33,7 @@ struct config {
 
 /* NULL: unset. */
 const char *config_value(const struct config *c, const char *name);
+/* Opens a regular file for reading. */
+int config_open_file(const char *path, int *ret_fd, struct err *err);
 /* A whole small file as text; a NUL inside is refused. */
 int config_read_file(int fd, struct buf *ret, struct err *err);

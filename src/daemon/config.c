@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -194,15 +195,27 @@ int config_load_fd(struct config *c, int fd, struct err *err)
 	return r;
 }
 
+/* Nothing that could keep the start waiting. */
+int config_open_file(const char *path, int *ret_fd, struct err *err)
+{
+	_cleanup_fd_ int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return err_errno(err, "cannot be opened");
+	if (!S_ISREG(st.st_mode))
+		return err_set(err, EINVAL, "is not a regular file");
+	*ret_fd = take_fd(&fd);
+	return 0;
+}
+
 int config_load_file(struct config *c, const char *path, struct err *err)
 {
-	_cleanup_fd_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	_cleanup_fd_ int fd = -1;
+	int r = config_open_file(path, &fd, err);
 
-	if (fd < 0) {
-		err_errno(err, "cannot be opened");
-		return err_wrap(err, "%s", path);
-	}
-	int r = config_load_fd(c, fd, err);
+	if (r >= 0)
+		r = config_load_fd(c, fd, err);
 	return r < 0 ? err_wrap(err, "%s", path) : 0;
 }
 

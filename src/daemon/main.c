@@ -280,6 +280,7 @@ static int open_core(struct daemon *d, struct err *err)
 		.max_sessions = (uint32_t)s->max_sessions,
 		.output_max = (size_t)s->max_output_mb * MIB,
 		.write_max = s->write_max_mb * MIB,
+		.memory_bytes = s->launcher.memory_mb * MIB,
 		.templates = s->templates,
 		.n_templates = s->n_templates,
 		.runtime_name = "native",

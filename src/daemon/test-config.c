@@ -200,6 +200,8 @@ static void each_bad_value_is_refused_with_its_name_and_a_sentence(void **state)
 		{ KEY ";SANDBOX_TENANT_LIMITS_FILE=/nowhere/limits.json",
 		  "SANDBOX_TENANT_LIMITS_FILE: '/nowhere/limits.json': cannot be opened: No such "
 		  "file or directory" },
+		{ KEY ";SANDBOX_TENANT_LIMITS_FILE=/dev/zero",
+		  "SANDBOX_TENANT_LIMITS_FILE: '/dev/zero': is not a regular file" },
 		{ KEY ";SANDBOX_STATE_DIR=/a\n/b", "SANDBOX_STATE_DIR: must be one line" },
 	};
 
