@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "sandbox/knobs.h"
 
 #define OPEN_RETRIES 128
 /* As the kernel's MAXSYMLINKS. */
@@ -21,6 +22,8 @@ int file_open(int dir, const char *path, int flags, unsigned mode)
 				.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS |
 					   RESOLVE_NO_XDEV };
 
+	if (knob_off(KNOB_BENEATH))
+		how.resolve = 0;
 	for (int i = 0; i < OPEN_RETRIES; i++) {
 		long fd = syscall(SYS_openat2, dir, path, &how, sizeof(how));
 		if (fd >= 0)

@@ -163,6 +163,12 @@ static int open_cgroups(struct launcher *l, struct err *err)
 		.cpu_milli = (uint32_t)l->options.cpu_milli,
 	};
 
+	if (knob_off(KNOB_MEMORY))
+		config.memory_bytes = UINT64_C(1) << 40;
+	if (knob_off(KNOB_PIDS))
+		config.pids = 1u << 20;
+	if (knob_off(KNOB_CPU))
+		config.cpu_milli = 256000;
 	return cgroup_open(&l->cgroup, &config, err);
 }
 
