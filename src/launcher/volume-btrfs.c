@@ -358,6 +358,7 @@ static int btrfs_destroy(struct volumes *v, int folder, const char *name, struct
 		r = delete_nested(v->root_fd, id, err);
 	if (r < 0)
 		return r;
+	fd_close(&fd); /* the cleaner waits for the last user */
 	snprintf(args.name, sizeof(args.name), "%s", name);
 	if (ioctl(folder, BTRFS_IOC_SNAP_DESTROY_V2, &args) < 0)
 		return err_errno(err, "deleting the subvolume %s", name);
