@@ -21,8 +21,7 @@
 
 /* What one turn of the loop reads of one stream, so that a flood delays neither timers nor others. */
 #define EXEC_READ_TURN (1024 * 1024)
-/* After the first full read a pipe gets more room: fewer switches between writer and reader. */
-#define EXEC_PIPE_SIZE (1024 * 1024)
+/* What a pipe holds: a shorter read means that it was empty then. */
 #define EXEC_PIPE_FULL (64 * 1024)
 
 enum exec_state {
@@ -57,7 +56,6 @@ struct runtime_exec {
 	int stdin_fd; /* owned; -1: /dev/null */
 	struct sandbox *sandbox;
 	struct runtime_output *streams[2]; /* owned */
-	bool grown[2];
 
 	bool started;	    /* ID_STARTED came */
 	int64_t started_us; /* clock of this process */
@@ -254,11 +252,6 @@ static void finish(struct runtime_exec *e)
 static void got_bytes(struct runtime_exec *e, enum runtime_stream i, struct str bytes)
 {
 	output_add(e->streams[i], bytes);
-	if (bytes.len >= EXEC_PIPE_FULL && !e->grown[i]) {
-		e->grown[i] = true;
-		/* A refusal (the user's limit on pipe pages) costs speed, nothing else. */
-		fcntl(e->sandbox->pipes[i].read_fd, F_SETPIPE_SZ, EXEC_PIPE_SIZE);
-	}
 	if (e->ops.output)
 		e->ops.output(e->data, i, bytes);
 }

@@ -16,9 +16,6 @@
 #include "base/mem.h"
 #include "core/native/state.h"
 
-/* What fits into a new pipe: such a write needs no turn of the loop. */
-#define FILE_PIPE (64u * KIB)
-#define FILE_PIPE_LARGE (1u * MIB)
 /* Bytes moved per turn of the loop. */
 #define FILE_TURN (1u * MIB)
 
@@ -433,9 +430,6 @@ static int pipe_open(struct runtime_file *job)
 	}
 	job->rt->handles++;
 	job->pipe = p;
-	/* A refusal (the user's limit on pipe pages) costs speed, nothing else. */
-	if (job->bytes.len > FILE_PIPE)
-		fcntl(p->fd, F_SETPIPE_SZ, FILE_PIPE_LARGE);
 	return fds[reads ? 1 : 0];
 }
 
