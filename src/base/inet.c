@@ -10,7 +10,7 @@
 
 static const unsigned char v4_prefix[12] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff };
 
-static bool is_v4(const struct inet_addr *addr)
+bool inet_addr_is_v4(const struct inet_addr *addr)
 {
 	return memcmp(addr->bytes, v4_prefix, sizeof(v4_prefix)) == 0;
 }
@@ -51,7 +51,7 @@ bool inet_addr_of(const struct sockaddr *sa, struct inet_addr *ret)
 void inet_addr_format(const struct inet_addr *addr, char out[INET6_ADDRSTRLEN])
 {
 	out[0] = '\0';
-	if (is_v4(addr))
+	if (inet_addr_is_v4(addr))
 		inet_ntop(AF_INET, addr->bytes + 12, out, INET6_ADDRSTRLEN);
 	else
 		inet_ntop(AF_INET6, addr->bytes, out, INET6_ADDRSTRLEN);
@@ -82,7 +82,8 @@ bool inet_range_parse(struct str text, struct inet_range *ret)
 	if (!str_split(&rest, '/', &base) || !inet_addr_parse(base, &range.base))
 		return false;
 	if (rest.data) {
-		unsigned skip = is_v4(&range.base) && !memchr(base.data, ':', base.len) ? 96 : 0;
+		unsigned skip =
+			inet_addr_is_v4(&range.base) && !memchr(base.data, ':', base.len) ? 96 : 0;
 		if (rest.len > 3 || !num_parse(rest, 0, 128 - skip, &bits))
 			return false;
 		range.bits = (unsigned)bits + skip;

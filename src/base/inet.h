@@ -27,6 +27,7 @@ bool inet_addr_parse(struct str text, struct inet_addr *ret);
 /* False for sockets that are neither IPv4 nor IPv6. */
 bool inet_addr_of(const struct sockaddr *sa, struct inet_addr *ret);
 void inet_addr_format(const struct inet_addr *addr, char out[INET6_ADDRSTRLEN]);
+bool inet_addr_is_v4(const struct inet_addr *addr);
 bool inet_addr_eq(const struct inet_addr *a, const struct inet_addr *b);
 
 /* "10.0.0.0/8", "fd00::/8" or one address. Bits behind the prefix must be zero. */

@@ -34,7 +34,7 @@ bool accept_attribute(struct http_conn *conn, const struct inet_addr *addr)
 	struct http_server *server = conn->server;
 	unsigned share = server->config.max_connections / 4;
 
-	if (conn->source && inet_addr_eq(&conn->source->addr, addr))
+	if (conn->source && source_is_of(conn->source, addr))
 		return true;
 	source_release(take_ptr(conn->source));
 	conn->source = source_take(&server->sources, addr);
@@ -45,6 +45,16 @@ bool accept_attribute(struct http_conn *conn, const struct inet_addr *addr)
 		return false;
 	conn_close(idle);
 	return true;
+}
+
+void accept_discount(struct http_conn *conn)
+{
+	source_release(take_ptr(conn->source));
+	if (conn->is_refused)
+		return;
+	conn->is_refused = true;
+	conn->server->n_conns--;
+	conn->server->n_refused++;
 }
 
 /* ---- A client that gets no connection ---- */

@@ -51,7 +51,9 @@ static void shut(struct http_conn *conn)
 	int64_t now = clock_monotonic_ms();
 	int fd;
 
-	if (conn->eof || !conn->linger_left || uv_fileno(&conn->uv.handle, &fd) < 0 ||
+	bool is_hurried = conn->server->closing && !conn->is_drain;
+
+	if (conn->eof || !conn->linger_left || is_hurried || uv_fileno(&conn->uv.handle, &fd) < 0 ||
 	    shutdown(fd, SHUT_WR) < 0) {
 		conn_close(conn);
 		return;
@@ -422,11 +424,7 @@ void conn_start(struct http_server *server, int fd, const struct inet_addr *addr
 	list_init(&conn->idle);
 	task_init(&conn->task, on_task);
 	list_append(&server->conns, &conn->node);
-	conn->is_refused = refused;
-	if (refused)
-		server->n_refused++;
-	else
-		server->n_conns++;
+	server->n_conns++;
 	server->n_handles++;
 	conn->is_proxy = !addr || proxies_have(&server->proxies, addr);
 	if (addr) {

@@ -171,6 +171,8 @@ void conn_sweep(struct http_conn *conn, int64_t now_ms);
 void conn_on_written(struct http_conn *conn);
 
 /* accept.c */
+/* Takes a connection that is told 503 out of the count, so that refusals fill no places. */
+void accept_discount(struct http_conn *conn);
 int accept_open(struct http_server *server, struct err *err);
 void accept_close(struct http_server *server);
 void accept_sweep(struct http_server *server);

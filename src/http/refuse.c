@@ -68,8 +68,14 @@ void refuse(struct http_conn *conn, int status)
 	struct str body = format(conn->server, status);
 	struct str parts[] = { buf_str(&conn->server->head_out), body };
 	conn->phase = CONN_LINGER;
+	if (status == 503)
+		accept_discount(conn);
 	conn_write(conn, parts, ARRAY_SIZE(parts));
-	conn_linger(conn, LIMIT_DRAIN_REFUSED, false);
+	/* Only so many may take their time to read that there is no room. */
+	if (conn->is_refused && conn->server->n_refused > MAX_REFUSED)
+		conn_close(conn);
+	else
+		conn_linger(conn, LIMIT_DRAIN_REFUSED, false);
 }
 
 size_t refuse_text(struct http_server *server, int status, char *out, size_t size)

@@ -13,6 +13,16 @@ void source_table_init(struct source_table *t)
 		list_init(&t->buckets[i]);
 }
 
+/* What is counted together. */
+static struct inet_addr network_of(const struct inet_addr *addr)
+{
+	struct inet_addr network = *addr;
+
+	if (!inet_addr_is_v4(addr))
+		memset(network.bytes + 8, 0, 8);
+	return network;
+}
+
 /* Whoever can choose addresses to collide here holds that many addresses anyway; the table never
  * has more entries than there are connections. */
 static struct list *bucket_of(struct source_table *t, const struct inet_addr *addr)
@@ -26,21 +36,29 @@ static struct list *bucket_of(struct source_table *t, const struct inet_addr *ad
 
 struct source *source_take(struct source_table *t, const struct inet_addr *addr)
 {
-	struct list *bucket = bucket_of(t, addr);
+	struct inet_addr network = network_of(addr);
+	struct list *bucket = bucket_of(t, &network);
 
 	list_each(at, bucket)
 	{
 		struct source *source = container_of(at, struct source, node);
-		if (inet_addr_eq(&source->addr, addr)) {
+		if (inet_addr_eq(&source->addr, &network)) {
 			source->n++;
 			return source;
 		}
 	}
 	struct source *source = mem_new(1, sizeof(*source));
-	source->addr = *addr;
+	source->addr = network;
 	source->n = 1;
 	list_append(bucket, &source->node);
 	return source;
+}
+
+bool source_is_of(const struct source *source, const struct inet_addr *addr)
+{
+	struct inet_addr network = network_of(addr);
+
+	return inet_addr_eq(&source->addr, &network);
 }
 
 void source_release(struct source *source)

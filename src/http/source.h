@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * source: how many connections each client address holds. Entries exist while their count is above
- * zero. A connection holds at most one.
+ * source: how many connections each client address holds. Of an IPv6 address the first 64 bits
+ * count: the rest is the client's own to choose (RFC 4291 section 2.5.4). Entries exist while their
+ * count is above zero. A connection holds at most one.
  */
 #pragma once
 
@@ -23,5 +24,6 @@ struct source_table {
 void source_table_init(struct source_table *t);
 /* The entry of that address with one more connection. */
 struct source *source_take(struct source_table *t, const struct inet_addr *addr);
+bool source_is_of(const struct source *source, const struct inet_addr *addr);
 /* One less; source may be NULL. */
 void source_release(struct source *source);

@@ -323,14 +323,45 @@ static void one_direct_address_holds_a_quarter(void **state)
 {
 	static const struct http_config config = { .max_connections = 16, .write_max = 65536 };
 	struct rig rig;
-	struct client c[5];
+	struct client c[100];
 
 	rig_open_with(&rig, &config);
-	for (size_t i = 0; i < 5; i++)
+	for (size_t i = 0; i < 100; i++)
 		client_open(&c[i], &rig);
-	assert_true(client_end(&c[4]));
-	assert_int_equal(client_count(&c[4], "HTTP/1.1 503 "), 1);
-	for (size_t i = 0; i < 5; i++)
+	for (size_t i = 4; i < 100; i++) {
+		client_end(&c[i]);
+		assert_true(c[i].eof);
+		assert_int_equal(client_count(&c[i], "HTTP/1.1 503 "), 1);
+	}
+	/* Being refused takes no place that others could have. */
+	assert_int_equal(rig_info(&rig).connections, 4);
+	assert_in_range(rig.server->n_refused, 1, MAX_REFUSED);
+	for (size_t i = 0; i < 100; i++)
+		client_close(&c[i]);
+	assert_int_equal(rig_info(&rig).connections, 0);
+	assert_int_equal(rig.server->n_refused, 0);
+	rig_close(&rig);
+}
+
+static void addresses_of_one_ipv6_network_are_one(void **state)
+{
+	struct rig rig;
+	struct client c[17];
+
+	rig_open(&rig);
+	for (size_t i = 0; i < 17; i++) {
+		char request[100];
+		int n = snprintf(request, sizeof(request), FROM("2001:db8::%zx"), i + 1);
+		client_open(&c[i], &rig);
+		assert_true(client_send(&c[i], (struct str){ request, (size_t)n }));
+		assert_true(client_expect(&c[i], i < 16 ? "ok" : "HTTP/1.1 503 "));
+		client_say(&c[i], "G");
+	}
+	client_close(&c[16]);
+	client_open(&c[16], &rig);
+	assert_true(client_say(&c[16], FROM("2001:db8:0:1::1")));
+	assert_true(client_expect(&c[16], "ok"));
+	for (size_t i = 0; i < 17; i++)
 		client_close(&c[i]);
 	rig_close(&rig);
 }
@@ -504,6 +535,7 @@ int main(void)
 		cmocka_unit_test(a_full_server_says_503_and_serves_on),
 		cmocka_unit_test(one_forwarded_address_holds_a_quarter),
 		cmocka_unit_test(one_direct_address_holds_a_quarter),
+		cmocka_unit_test(addresses_of_one_ipv6_network_are_one),
 		cmocka_unit_test(one_connection_may_change_its_forwarded_address),
 		cmocka_unit_test(without_descriptors_clients_are_told),
 		cmocka_unit_test(without_even_the_reserve_the_listener_rests),
