@@ -14,6 +14,34 @@ static const char escapes[256] = {
 	[28] = 'u', [29] = 'u', [30] = 'u', [31] = 'u', ['"'] = '"', ['\\'] = '\\',
 };
 
+/* Text is escaped in blocks, so that room is asked for once a block. */
+#define BLOCK 1024u
+#define ESCAPE_MAX 6u /* \u00xx */
+
+static size_t escape_block(char *out, struct str in)
+{
+	static const char hex[] = "0123456789abcdef";
+	char *at = out;
+
+	for (size_t i = 0; i < in.len; i++) {
+		unsigned char c = (unsigned char)in.data[i];
+		char letter = escapes[c];
+		if (!letter) {
+			*at++ = (char)c;
+			continue;
+		}
+		*at++ = '\\';
+		*at++ = letter;
+		if (letter != 'u')
+			continue;
+		memcpy(at, "00", 2);
+		at[2] = hex[c >> 4];
+		at[3] = hex[c & 15];
+		at += 4;
+	}
+	return (size_t)(at - out);
+}
+
 /* Length of the part at the start that needs no escape. */
 static size_t plain_prefix(struct str s)
 {
@@ -26,22 +54,19 @@ static size_t plain_prefix(struct str s)
 
 bool json_escape(struct buf *out, struct str valid)
 {
-	static const char hex[] = "0123456789abcdef";
-
 	while (valid.len) {
 		size_t n = plain_prefix(valid);
 		if (!buf_put(out, valid.data, n))
 			return false;
 		valid = str_from(valid, n);
-		for (; valid.len; valid = str_from(valid, 1)) {
-			unsigned char c = (unsigned char)valid.data[0];
-			char letter = escapes[c];
-			if (!letter)
-				break;
-			char text[6] = { '\\', letter, '0', '0', hex[c >> 4], hex[c & 15] };
-			if (!buf_put(out, text, letter == 'u' ? 6 : 2))
-				return false;
-		}
+		if (!valid.len)
+			break;
+		/* Where one character wants an escape, others do. */
+		char room[BLOCK * ESCAPE_MAX];
+		struct str block = { valid.data, valid.len < BLOCK ? valid.len : BLOCK };
+		if (!buf_put(out, room, escape_block(room, block)))
+			return false;
+		valid = str_from(valid, block.len);
 	}
 	return true;
 }
