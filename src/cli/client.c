@@ -24,7 +24,7 @@ static volatile sig_atomic_t interrupted;
 
 void client_interrupt(void)
 {
-	interrupted = 1;
+	interrupted = interrupted + 1;
 }
 
 /* One attempt. */
@@ -40,6 +40,12 @@ struct attempt {
 	long retry_after;
 	bool overflow;
 };
+
+/* The first signal waits for a patient client's answer, the second does not. */
+static bool is_interrupted(const struct client *c)
+{
+	return interrupted > (c->patient ? 1 : 0);
+}
 
 static bool is_event_stream(CURL *curl)
 {
@@ -82,8 +88,10 @@ static size_t on_header(char *bytes, size_t size, size_t n, void *user)
 
 static int on_progress(void *user, curl_off_t dt, curl_off_t dn, curl_off_t ut, curl_off_t un)
 {
-	(void)user, (void)dt, (void)dn, (void)ut, (void)un;
-	return interrupted;
+	const struct attempt *a = user;
+
+	(void)dt, (void)dn, (void)ut, (void)un;
+	return is_interrupted(a->client);
 }
 
 static struct curl_slist *make_headers(const struct attempt *a)
@@ -122,6 +130,7 @@ static void set_options(struct attempt *a, const char *url, struct curl_slist *h
 	curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, on_header);
 	curl_easy_setopt(curl, CURLOPT_HEADERDATA, a);
 	curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, on_progress);
+	curl_easy_setopt(curl, CURLOPT_XFERINFODATA, a);
 	curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
 	if (a->seconds) {
 		curl_easy_setopt(curl, CURLOPT_TIMEOUT, a->seconds);
@@ -159,7 +168,7 @@ static int attempt_once(struct attempt *a, struct err *err)
 	set_options(a, url, headers);
 	CURLcode code = curl_easy_perform(c->curl);
 	curl_slist_free_all(headers);
-	if (interrupted) {
+	if (is_interrupted(c)) {
 		interrupted = 0;
 		return err_set(err, ECANCELED, "interrupted");
 	}

@@ -26,8 +26,9 @@ struct client {
 	char *key;    /* owned; NULL: none */
 	char *ca;     /* owned; NULL: the system's */
 	bool insecure;
-	bool quiet;  /* no word about waiting before a repeated attempt */
-	long status; /* of the last answer */
+	bool patient; /* the answer must not be lost: the first signal waits for it */
+	bool quiet;   /* no word about waiting before a repeated attempt */
+	long status;  /* of the last answer */
 };
 
 /* From the environment: SANDBOX_API_URL, SANDBOX_API_KEY, SANDBOX_API_INSECURE, SANDBOX_API_CA. */

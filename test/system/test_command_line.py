@@ -19,6 +19,8 @@ OWN_STATE = "/var/lib/airlock-run"
 def environment(server=None, **extra):
     if server:
         extra = dict({"SANDBOX_API_URL": server.url, "SANDBOX_API_KEY": KEYS["a"]}, **extra)
+    else:
+        extra.setdefault("SANDBOX_VOLUME_SIZE_MB", "1024")
     return harness.environment(**extra)
 
 
