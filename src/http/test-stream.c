@@ -171,7 +171,6 @@ static void a_field_value_cannot_end_its_line(void **state)
 struct producer {
 	struct http_exchange *x;
 	unsigned written, wakes;
-	size_t piece;
 };
 
 static void produce(void *data)
@@ -197,7 +196,8 @@ static void a_slow_reader_holds_the_producer_back(void **state)
 	rig_open(&rig);
 	client_open(&c, &rig);
 	assert_true(client_say(&c, GET("/late")));
-	struct producer p = { .x = take_ptr(rig.held) };
+	struct producer p = { .written = 0 };
+	p.x = take_ptr(rig.held);
 	http_on_drained(p.x, produce, &p);
 	http_begin(p.x, &ok, -1);
 	produce(&p);

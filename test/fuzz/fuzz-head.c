@@ -77,9 +77,10 @@ static void check(struct str in, const struct head_info *info)
 {
 	const struct http_head *head = &info->head;
 	struct str rest = in, line = take_line(&rest);
+	struct str method = take_until(&line, ' ');
+	struct str target = take_until(&line, ' ');
 
-	assert(str_eq(head->method, take_until(&line, ' ')));
-	assert(str_eq(head->target, take_until(&line, ' ')));
+	assert(str_eq(head->method, method) && str_eq(head->target, target));
 	assert(str_eq(line, info->is_http10 ? STR("HTTP/1.0") : STR("HTTP/1.1")));
 	assert(head->method.len >= 1 && head->method.len <= LIMIT_METHOD);
 	assert(head->target.len <= LIMIT_TARGET && head->target.data[0] == '/');
