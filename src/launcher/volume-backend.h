@@ -25,6 +25,8 @@ struct volume_backend {
 	int (*clone)(struct volumes *v, int source, int folder, const char *name, struct err *err);
 	bool (*is_clone_of)(int tree, int source);
 	int (*destroy)(struct volumes *v, int folder, const char *name, struct err *err);
+	/* Gets the space of deleted trees back at once when it is short; may be NULL. */
+	void (*hurry)(struct volumes *v);
 	int (*usage)(struct volumes *v, int tree, uint64_t group, uint64_t *ret_used,
 		     uint64_t *ret_limit, struct err *err);
 	/* As volume_sweep; NULL: there are no groups. */

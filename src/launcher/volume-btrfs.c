@@ -328,17 +328,6 @@ static int delete_nested(int root, uint64_t id, struct err *err)
 	}
 }
 
-/* The cleaner gives space back after the next commit, which may be 30 s away: not when it is short.
- */
-static void free_soon(struct volumes *v)
-{
-	uint64_t bytes, available;
-	struct err ignored;
-
-	if (volumes_space(v, &bytes, &available, &ignored) == 0 && available < bytes / 8)
-		ioctl(v->root_fd, BTRFS_IOC_SYNC);
-}
-
 static int btrfs_destroy(struct volumes *v, int folder, const char *name, struct err *err)
 {
 	_cleanup_fd_ int fd = -1;
@@ -362,7 +351,6 @@ static int btrfs_destroy(struct volumes *v, int folder, const char *name, struct
 	snprintf(args.name, sizeof(args.name), "%s", name);
 	if (ioctl(folder, BTRFS_IOC_SNAP_DESTROY_V2, &args) < 0)
 		return err_errno(err, "deleting the subvolume %s", name);
-	free_soon(v);
 	return 0;
 }
 
@@ -439,12 +427,24 @@ static int btrfs_sweep(struct volumes *v, struct err *err)
 	return 1;
 }
 
+/* The cleaner gives space back after the next commit, which may be 30 s away: not when it is short.
+ */
+static void btrfs_hurry(struct volumes *v)
+{
+	uint64_t bytes, available;
+	struct err ignored;
+
+	if (volumes_space(v, &bytes, &available, &ignored) == 0 && available < bytes / 8)
+		ioctl(v->root_fd, BTRFS_IOC_SYNC);
+}
+
 const struct volume_backend volume_btrfs = {
 	.make = btrfs_make,
 	.seal = btrfs_seal,
 	.clone = btrfs_clone,
 	.is_clone_of = btrfs_is_clone_of,
 	.destroy = btrfs_destroy,
+	.hurry = btrfs_hurry,
 	.usage = btrfs_usage,
 	.sweep = btrfs_sweep,
 };

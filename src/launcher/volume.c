@@ -377,6 +377,8 @@ int volume_delete_next(struct volumes *v, struct err *err)
 		if (r != 0)
 			return r;
 	}
+	if (volume_backend(v)->hurry)
+		volume_backend(v)->hurry(v);
 	return d.failed;
 }
 

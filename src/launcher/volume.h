@@ -63,7 +63,8 @@ int volume_open(struct volumes *v, const char *name, int *ret_fd, uint32_t *ret_
 /* Renames it to <id>.deleting; a missing one is success. */
 int volume_mark_deleted(struct volumes *v, const char *name, struct err *err);
 /* Deletes one <id>.deleting with all nested subvolumes; images and clones too. Slow; may run in another
- * process than volume_create. Returns 1 when one was deleted, 0 when there was none. */
+ * process than volume_create. Returns 1 when one was deleted, 0 when there was none; then it also asks
+ * the kernel to hurry, when space is short. */
 int volume_delete_next(struct volumes *v, struct err *err);
 /* Removes the quota groups of volumes that are gone; the kernel is done with one some time after its
  * deletion (a commit, 30 s), so this is to be called now and then after deletions, and only by the
