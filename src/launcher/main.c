@@ -120,33 +120,19 @@ static int own_mount_namespace(struct err *err)
 	return 0;
 }
 
-struct image_search {
-	const char *name;
-	bool found;
-};
-
-static void match_image(void *data, const char *name)
-{
-	struct image_search *s = data;
-
-	s->found |= !strcmp(s->name, name);
-}
-
 static int add_images(struct launcher *l, struct err *err)
 {
 	for (unsigned i = 0; i < l->options.n_images; i++) {
 		char name[MSG_IMAGE_NAME];
 		const char *text = l->options.images[i], *tar = strchr(text, '=');
-		struct image_search search = { name, false };
 		if (!tar || (size_t)(tar - text) >= sizeof(name))
 			return err_set(err, EINVAL, "--image: bad name");
 		memcpy(name, text, (size_t)(tar - text));
 		name[tar - text] = '\0';
-		int r = image_each(&l->volumes, match_image, &search, err);
-		if (r == 0 && !search.found) {
-			log_event(LOG_INFO, "image_add", LOG_STR("image", name));
-			r = image_add(&l->volumes, name, tar + 1, err);
-		}
+		if (image_exists(&l->volumes, name))
+			continue;
+		log_event(LOG_INFO, "image_add", LOG_STR("image", name));
+		int r = image_add(&l->volumes, name, tar + 1, err);
 		if (r < 0)
 			return r;
 	}
@@ -180,7 +166,10 @@ static int open_volumes(struct launcher *l, struct err *err)
 		.size_bytes = l->options.volume_size_mb << 20,
 	};
 
-	return volumes_open(&l->volumes, &config, err);
+	int r = volumes_open(&l->volumes, &config, err);
+	if (r == 0 && l->volumes.why_plain[0])
+		log_event(LOG_WARN, "plain_workspaces", LOG_STR("why", l->volumes.why_plain));
+	return r;
 }
 
 static int check_layers(struct launcher *l, struct err *err)

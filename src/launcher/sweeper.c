@@ -14,17 +14,23 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "ipc/messages.h"
 #include "launcher/launcher.h"
 #include "sandbox/knobs.h"
 
+#define SWEEP_EVERY_MS 10000
+#define SWEEP_FOR_MS 60000
+
 static struct {
 	struct launcher *l;
 	int sock;
 	int signals;
-	pid_t deleter; /* 0: none runs */
-	bool garbage;  /* something is left to delete */
+	pid_t deleter;	     /* 0: none runs */
+	bool garbage;	     /* something is left to delete */
+	int64_t sweep_at_ms; /* 0: no quota group of a deleted volume is left */
+	int64_t sweep_until_ms;
 } s;
 
 static void answer(uint8_t type, uint32_t id, const void *body, size_t len)
@@ -124,8 +130,35 @@ static void reap_deleter(void)
 	while (read(s.signals, &info, sizeof(info)) == (ssize_t)sizeof(info))
 		;
 	while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
-		if (pid == s.deleter)
+		if (pid == s.deleter) {
 			s.deleter = 0;
+			s.sweep_at_ms = clock_monotonic_ms() + SWEEP_EVERY_MS;
+			s.sweep_until_ms = clock_monotonic_ms() + SWEEP_FOR_MS;
+		}
+}
+
+/* Quota groups can go only after the kernel's cleaner has taken the volume apart. Done here and not
+ * in the deleter: a group that is swept while a volume is made in it would leave that volume
+ * without a limit. */
+static void sweep_groups(int64_t now)
+{
+	struct err err;
+	int r;
+
+	if (!s.sweep_at_ms || now < s.sweep_at_ms)
+		return;
+	while ((r = volume_sweep(&s.l->volumes, &err)) > 0)
+		;
+	if (r < 0)
+		log_event(LOG_WARN, "quota_sweep", LOG_STR("why", err.text));
+	s.sweep_at_ms = now < s.sweep_until_ms ? now + SWEEP_EVERY_MS : 0;
+}
+
+static int next_sweep(int64_t now)
+{
+	if (!s.sweep_at_ms)
+		return -1;
+	return s.sweep_at_ms > now ? (int)(s.sweep_at_ms - now) : 0;
 }
 
 static void on_message(const struct wire_msg *msg)
@@ -166,8 +199,9 @@ _Noreturn void sweeper_main(struct launcher *l, int sock)
 
 		if (s.garbage && !s.deleter)
 			start_deleter();
-		if (poll(p, 2, -1) < 0 && errno != EINTR)
-			_exit(1);
+		sweep_groups(clock_monotonic_ms());
+		if (poll(p, 2, next_sweep(clock_monotonic_ms())) < 0)
+			continue;
 		if (p[1].revents)
 			reap_deleter();
 		if (!p[0].revents)
