@@ -28,27 +28,36 @@ def pytest_sessionfinish(session, exitstatus):
 
 
 class Servers:
-    """Servers by their configuration. One that a module asks for again is the same one."""
+    """Servers by their configuration. One that a module asks for again is the same one, as long as it
+    is among the last few: a machine has room for 16 in all."""
 
-    def __init__(self, build=None):
-        self._build = build
+    AT_ONCE = 2
+
+    def __init__(self):
         self._running = {}
 
     def get(self, env=None, **options):
         name = json.dumps([env, options], sort_keys=True)
-        if name not in self._running:
-            self._running[name] = harness.Server(env, build=self._build, **options).start()
-        return self._running[name]
+        server = self._running.pop(name, None)
+        if server is None:
+            while len(self._running) >= self.AT_ONCE:
+                self._stop(next(iter(self._running)))
+            server = harness.Server(env, **options).start()
+        self._running[name] = server
+        return server
+
+    def _stop(self, name):
+        server = self._running.pop(name)
+        server.stop()
+        server.release()
 
     def stop_all(self):
         problems = []
-        for server in self._running.values():
+        for name in list(self._running):
             try:
-                server.stop()
-                server.release()
+                self._stop(name)
             except AssertionError as error:
                 problems.append(str(error))
-        self._running = {}
         assert not problems, "\n".join(problems)
 
 

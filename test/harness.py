@@ -15,6 +15,7 @@ import glob
 import http.client
 import json
 import os
+import random
 import re
 import shutil
 import signal
@@ -66,10 +67,13 @@ def runnable(build=None):
 
 
 def free_port():
-    with socket.socket() as s:
-        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """A port that nobody listens on, below those that outgoing connections get."""
+    while True:
+        port = random.randrange(10000, 30000)
+        with socket.socket() as s, contextlib.suppress(OSError):
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            s.bind(("127.0.0.1", port))
+            return port
 
 
 def wait_until(condition, seconds, what):

@@ -147,9 +147,9 @@ static void check_writer(struct str bytes)
 	json_out_end_list(&o);
 	assert_reads_back(buf_str(&whole), buf_str(&want));
 	answer_init(&a);
-	source_memory(&a.sources[0], bytes);
+	answer_source_memory(&a.sources[0], bytes);
 	buf_put_text(&a.literals, "[\"");
-	answer_text(&a, &a.sources[0], (struct range){ 0, bytes.len });
+	answer_text(&a, &a.sources[0], (struct answer_range){ 0, bytes.len });
 	buf_put_text(&a.literals, "\"]");
 	answer_literal(&a);
 	while (answer_encode(&a, &pieces, 1, &err) > 0)

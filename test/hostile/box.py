@@ -23,23 +23,21 @@ class Box:
         self.canaries = canaries
         self.session = server.create(key)
         self.path = "/v1/sessions/" + self.session
-        assert self.write("inside.py", INSIDE).status == 200
 
     def _look(self, text):
         for canary in self.canaries:
             assert canary not in text, "a canary came out"
         return text
 
-    def sh(self, command, timeout=15):
-        result = self.server.exec(self.session, command, timeout, key=self.key)
+    def sh(self, command, timeout=15, **more):
+        result = self.server.exec(self.session, command, timeout, key=self.key, **more)
         self._look(result["stdout"] + result["stderr"])
         return result
 
     def py(self, code, timeout=15):
         """Runs Python with everything of inside.py at hand; returns what it shows."""
-        program = "from inside import *\n" + code
-        assert self.write("probe.py", program).status == 200
-        result = self.sh("python3 probe.py", timeout)
+        # By stdin: with some layers off the tenant cannot use its own workspace.
+        result = self.sh("python3 -", timeout, stdin=INSIDE + "\n\n" + code)
         try:
             return json.loads(result["stdout"])
         except ValueError:

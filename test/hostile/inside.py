@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the probes have at hand inside a sandbox. Copied into the workspace; standard library only."""
+"""What the probes have at hand inside a sandbox, in front of their own lines. Standard library only."""
 
 import ctypes
 import errno
