@@ -309,19 +309,28 @@ static void give_back_done(void *data, const struct err *err)
 }
 
 /* What runtime and store say is for the log; the client gets the words of the contract. */
+static void say_failed(struct err *said, const struct session *s, const struct err *err)
+{
+	if (err->slug && strcmp(err->slug, "no_capacity") == 0) {
+		no_capacity(said);
+		return;
+	}
+	log_event(LOG_ERROR, "session_create_failed", LOG_STR("session", s->id),
+		  LOG_STR("tenant", s->tenant->name), LOG_STR("why", err->text));
+	/* The store gives no slug. A disk that is full now may have room again soon. */
+	if (!err->slug || strcmp(err->slug, "busy") == 0)
+		err_slug(said, EAGAIN, "busy", "The server is busy; try again shortly.");
+	else
+		err_slug(said, EIO, "internal", "Internal Server Error");
+}
+
 static void create_failed(struct create *cr, const struct err *err)
 {
 	struct core *c = cr->c;
 	struct session *s = cr->s;
 	struct err said;
 
-	if (err->slug && strcmp(err->slug, "no_capacity") == 0) {
-		no_capacity(&said);
-	} else {
-		log_event(LOG_ERROR, "session_create_failed", LOG_STR("session", s->id),
-			  LOG_STR("tenant", s->tenant->name), LOG_STR("why", err->text));
-		err_slug(&said, EIO, "internal", "Internal Server Error");
-	}
+	say_failed(&said, s, err);
 	session_ref(s);
 	s->tenant->sessions_open--;
 	session_remove(c, s);
@@ -393,6 +402,8 @@ static void create_volume(struct create *cr, const char *id)
 	session_name(c, s, id);
 	runtime_volume_create(c->runtime, s->id, s->tenant->number,
 			      session_hard_limit(c, s->quota_bytes), on_volume, cr);
+	/* The first command comes soon; its sandbox is built while the workspace is made. */
+	runtime_warm(c->runtime, s->tenant->number, s->image, s->n_egress > 0);
 }
 
 static void on_ids(void *data, const struct err *err);

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include <cmocka.h>
 
@@ -94,6 +96,7 @@ static void a_session_is_ready_when_volume_and_row_are_there(void **state)
 	assert_int_equal(s->created_us, RIG_START_US);
 	assert_int_equal(session_expires_us(r->core, s), RIG_START_US + 1800 * RIG_SECOND);
 	assert_string_equal(s->image, "sandbox-base:latest");
+	assert_int_equal(r->runtime.warmed, r->a->number); /* its first command need not wait */
 }
 
 static void both_default_templates_are_the_same_image(void **state)
@@ -221,6 +224,31 @@ static void a_failed_start_gives_everything_back(void **state)
 	struct usage_month month;
 	usage_get(r->core, r->a, &month);
 	assert_int_equal(month.sessions, 1);
+}
+
+/* No file of this process may grow. */
+static void limit_files(rlim_t bytes)
+{
+	struct rlimit limit;
+
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+	limit.rlim_cur = bytes;
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+static void a_store_that_cannot_write_is_busy_and_leaves_nothing(void **state)
+{
+	struct rig *r = *state;
+	const struct session_params p = { .template_name = BASE };
+
+	signal(SIGXFSZ, SIG_IGN);
+	limit_files(1);
+	struct outcome o = create(r, r->a, &p);
+	limit_files(RLIM_INFINITY);
+	assert_string_equal(o.slug, "busy");
+	assert_int_equal(r->a->sessions_open, 0);
+	assert_int_equal(r->runtime.disk->n_volumes, 0);
+	rig_session(r, r->a);
 }
 
 static void many_creates_at_once_all_get_their_own(void **state)
@@ -506,6 +534,7 @@ int main(void)
 		T(a_slot_is_taken_and_given_back),
 		T(a_full_server_is_no_capacity),
 		T(a_failed_start_gives_everything_back),
+		T(a_store_that_cannot_write_is_busy_and_leaves_nothing),
 		T(many_creates_at_once_all_get_their_own),
 		T(a_create_that_hangs_is_busy_after_a_minute_and_undone_when_it_comes),
 		T(a_deleted_session_is_out_of_sight_at_once_and_its_slot_free_at_the_end),
