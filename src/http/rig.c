@@ -7,6 +7,7 @@
 #include <netinet/tcp.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 
 #include "base/clock.h"
 
@@ -14,17 +15,15 @@
 /* Turns without any progress after which a wait gives up. */
 #define PATIENCE 2000
 
-static int listen_loopback(int *ret_port)
+/* Without a name the kernel chooses one: a port, or an abstract name (unix(7)). */
+static int listen_anywhere(struct rig *rig, const void *name, socklen_t len)
 {
-	struct sockaddr_in addr = { .sin_family = AF_INET,
-				    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	socklen_t len = sizeof(addr);
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	const struct sockaddr *addr = name;
+	int fd = socket(addr->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
-	assert(fd >= 0);
-	assert(bind(fd, (struct sockaddr *)&addr, sizeof(addr)) == 0 && listen(fd, 512) == 0);
-	assert(getsockname(fd, (struct sockaddr *)&addr, &len) == 0);
-	*ret_port = ntohs(addr.sin_port);
+	assert(fd >= 0 && bind(fd, addr, len) == 0 && listen(fd, 512) == 0);
+	rig->addr_len = sizeof(rig->addr);
+	assert(getsockname(fd, (struct sockaddr *)&rig->addr, &rig->addr_len) == 0);
 	return fd;
 }
 
@@ -52,6 +51,7 @@ static void on_gone(void *data)
 
 static void echo(struct rig *rig, struct http_exchange *x)
 {
+	rig->asked++;
 	http_body_read(x, &(struct http_body_want){ .max = rig->body_max,
 						    .account = rig->account,
 						    .fn = on_body,
@@ -69,8 +69,10 @@ static void early(struct rig *rig, struct http_exchange *x)
 
 static void late(struct rig *rig, struct http_exchange *x)
 {
-	assert(!rig->held);
-	rig->held = x;
+	if (rig->held)
+		http_reply(x, &ok, STR("ok"));
+	else
+		rig->held = x;
 }
 
 static void peer(struct rig *rig, struct http_exchange *x)
@@ -152,9 +154,11 @@ static void open_on(struct rig *rig, const struct http_config *config, int liste
 
 void rig_open_with(struct rig *rig, const struct http_config *config)
 {
+	struct sockaddr_in any = { .sin_family = AF_INET,
+				   .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+
 	*rig = (struct rig){ .closed = false };
-	int fd = listen_loopback(&rig->port);
-	open_on(rig, config, fd);
+	open_on(rig, config, listen_anywhere(rig, &any, sizeof(any)));
 }
 
 static const struct http_config small = { .max_connections = 64,
@@ -166,10 +170,12 @@ void rig_open(struct rig *rig)
 	rig_open_with(rig, &small);
 }
 
-void rig_open_on(struct rig *rig, int listen_fd)
+void rig_open_unix(struct rig *rig)
 {
+	struct sockaddr_un any = { .sun_family = AF_UNIX };
+
 	*rig = (struct rig){ .closed = false };
-	open_on(rig, &small, listen_fd);
+	open_on(rig, &small, listen_anywhere(rig, &any, sizeof(sa_family_t)));
 }
 
 static void on_closed(void *data)
@@ -213,16 +219,13 @@ struct http_server_info rig_info(const struct rig *rig)
 
 void client_open(struct client *c, struct rig *rig)
 {
-	struct sockaddr_in addr = { .sin_family = AF_INET,
-				    .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
-				    .sin_port = htons((uint16_t)rig->port) };
 	int one = 1;
 
 	*c = (struct client){ .rig = rig, .in = BUF(INPUT_LIMIT) };
-	c->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	c->fd = socket(rig->addr.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	assert(c->fd >= 0);
-	assert(setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)) == 0);
-	assert(connect(c->fd, (struct sockaddr *)&addr, sizeof(addr)) == 0);
+	setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	assert(connect(c->fd, (struct sockaddr *)&rig->addr, rig->addr_len) == 0);
 	rig_turn(rig, 5);
 }
 

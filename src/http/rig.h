@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * rig: for unit tests of the server: a server on a loopback port and clients of it, in one process
+ * rig: for tests of the server: a server on loopback and clients of it, in one process
  * and one thread. The clock is a fake and moves only when a test says so; rig_time runs the
  * server's sweep. Every wait is bounded by turns of the loop, so a missing answer is a failed
  * assertion and no hanging test.
@@ -12,7 +12,7 @@
 /* What the handler does, by path:
  *   /echo    reads the body (at most body_max, for account) and sends it back; 413 and 503 as told
  *   /early   answers 401 without reading, as for a refused key
- *   /late    keeps the exchange in held
+ *   /late    keeps the exchange in held; when there is one already, answers 200 "ok"
  *   /peer    answers with the client's address
  *   /204     answers 204
  *   /close   answers and ends the connection
@@ -21,13 +21,15 @@
 struct rig {
 	uv_loop_t loop;
 	struct http_server *server;
-	int port;
+	struct sockaddr_storage addr; /* where it listens */
+	socklen_t addr_len;
 	bool closed;
 	uint64_t body_max;
 	uint32_t account;
 	size_t big;
 	struct http_exchange *held;
 	unsigned handled;
+	unsigned asked;	 /* for a body */
 	unsigned bodies; /* delivered, whole or not */
 	unsigned gone;
 };
@@ -43,8 +45,8 @@ struct client {
 void rig_open(struct rig *rig);
 /* With other limits; listen_fd, handler and data are the rig's. */
 void rig_open_with(struct rig *rig, const struct http_config *config);
-/* On a listening socket of the caller's. */
-void rig_open_on(struct rig *rig, int listen_fd);
+/* On a Unix socket. */
+void rig_open_unix(struct rig *rig);
 /* Asks for the body of the held exchange. */
 void rig_read_body(struct rig *rig);
 void rig_answer_held(struct rig *rig, struct str body);

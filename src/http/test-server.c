@@ -6,7 +6,6 @@
 
 #include <cmocka.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #include "base/fd.h"
 #include "base/limits.h"

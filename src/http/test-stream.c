@@ -7,7 +7,6 @@
 
 #include <cmocka.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #include "base/clock.h"
 #include "http/rig.h"
@@ -398,18 +397,10 @@ static void a_closing_server_waits_for_its_grace_only(void **state)
 static void a_unix_socket_serves_too(void **state)
 {
 	struct rig rig;
-	struct client c = { .rig = &rig, .in = BUF(1u << 20) };
-	struct sockaddr_un addr = { .sun_family = AF_UNIX };
-	socklen_t len = sizeof(sa_family_t);
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct client c;
 
-	assert_int_equal(bind(fd, (struct sockaddr *)&addr, len), 0); /* a name from the kernel */
-	assert_int_equal(listen(fd, 10), 0);
-	len = sizeof(addr);
-	assert_int_equal(getsockname(fd, (struct sockaddr *)&addr, &len), 0);
-	rig_open_on(&rig, fd);
-	c.fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	assert_int_equal(connect(c.fd, (struct sockaddr *)&addr, len), 0);
+	rig_open_unix(&rig);
+	client_open(&c, &rig);
 	assert_true(client_say(&c, GET("/peer")));
 	assert_true(client_expect(&c, "\r\n\r\nunix"));
 	assert_true(

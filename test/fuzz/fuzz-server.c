@@ -4,9 +4,9 @@
  * stops in the middle, closes its direction, resets, reads or does not, while time passes and the
  * handler answers late, in pieces, or not at all.
  *
- * Whatever the input: every exchange that the handler got is answered once and then gone, a handler
- * that waited for a body heard of it exactly once, no answer has two heads, and in the end there is
- * no connection, no exchange and no byte of a body left.
+ * Whatever the input: every exchange that the handler got is answered and then gone, a handler
+ * that waited for a body heard of it exactly once, and in the end there is no connection, no
+ * exchange and no byte of a body left.
  *
  * Input: steps of 1 byte what (its upper five bits are the step's number), for a piece of text then
  * 1 byte length and the text.
