@@ -54,6 +54,7 @@ struct runtime {
 	char cwd[256];
 	uint64_t limit, quota, max;
 	uint32_t killed;
+	uint32_t warmed; /* tenant */
 };
 
 struct rig {
