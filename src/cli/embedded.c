@@ -186,7 +186,7 @@ int embedded_wait(struct embedded *e, struct client *client, struct err *err)
 			return err_set(err, ETIMEDOUT,
 				       "the server did not start within %d s; %s says more",
 				       START_SECONDS, e->log);
-		if (waited > NOTICE_MS && !told) {
+		if (waited > NOTICE_MS && !told && isatty(STDERR_FILENO)) {
 			fprintf(stderr,
 				"airlock: first start: making the volume, unpacking the image\n");
 			told = true;
