@@ -20,7 +20,7 @@
 #include "ipc/posture.h"
 
 /* What one turn of the loop reads of one stream, so that a flood delays neither timers nor others. */
-#define EXEC_READ_TURN (1024 * 1024)
+#define EXEC_READ_TURN (256 * 1024)
 /* What a pipe holds: a shorter read means that it was empty then. */
 #define EXEC_PIPE_FULL (64 * 1024)
 

@@ -188,7 +188,8 @@ static struct link_request *find(struct link *l, uint32_t id)
 {
 	struct link_request *r;
 
-	TAILQ_FOREACH (r, &l->requests, link) {
+	TAILQ_FOREACH(r, &l->requests, link)
+	{
 		if (r->id == id)
 			break;
 	}

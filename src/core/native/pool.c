@@ -401,6 +401,8 @@ bool pool_adopt(struct runtime *rt, const struct ld_sandbox *body, int control)
 	if (!s)
 		return false;
 	if (body->used || s->control < 0) {
+		s->stray = true;
+		rt->strays++;
 		sandbox_kill(s);
 		sandbox_retire(s);
 		return true;

@@ -207,6 +207,7 @@ void sandbox_gone(struct sandbox *s)
 	deadline_clear(&rt->deadlines, &s->linger);
 	close_control(s);
 	s->state = SANDBOX_ENDED;
+	bool stray = s->stray;
 	struct volume *v = take_ptr(s->volume);
 	if (v)
 		TAILQ_REMOVE(&v->sandboxes, s, in_volume);
@@ -216,6 +217,8 @@ void sandbox_gone(struct sandbox *s)
 		free_when_over(s);
 	if (v)
 		volume_sandbox_gone(rt, v);
+	if (stray && --rt->strays == 0)
+		volume_strays_gone(rt);
 	runtime_close_step(rt);
 }
 

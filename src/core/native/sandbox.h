@@ -99,7 +99,7 @@ struct sandbox {
 	const struct sandbox_ops *ops; /* NULL: nobody */
 	void *user;
 
-	bool kill_sent, gone, adopted;
+	bool kill_sent, gone, adopted, stray;
 	unsigned handles; /* libuv handles of it that are not closed */
 	struct deadline linger;
 	TAILQ_ENTRY(sandbox) link;	/* runtime.sandboxes */

@@ -50,6 +50,8 @@ struct runtime {
 	struct slot_entry *slots; /* owned, grows to the highest number seen */
 	size_t n_slots;
 	struct sandbox_list sandboxes; /* all that are not known to be gone */
+	unsigned strays; /* of them, those that an earlier airlockd used, with who knows which
+			    workspace */
 	struct pools pools;
 	struct volume_table volumes;
 	struct execs execs;

@@ -139,6 +139,35 @@ static void delete_waits_until_no_process_is_left(void **state)
 	fake_stop(&f);
 }
 
+static void after_a_restart_delete_waits_for_what_the_earlier_airlockd_ran(void **state)
+{
+	struct ld_hello hello = { .cgroup_version = 1 };
+	struct ld_volume volume = { .tenant = 1, .volume = FAKE_VOLUME };
+	struct call c = { 0 };
+	struct fake f;
+
+	fake_open(&f, &fake_config);
+	f.kills = false;
+	memcpy(hello.build, ipc_build_id, strlen(ipc_build_id));
+	fake_tell(&f, LD_HELLO, 0, &hello, sizeof(hello));
+	struct fake_sandbox *used[2] = { fake_report(&f, 1, true), fake_report(&f, 2, true) };
+	fake_tell(&f, LD_VOLUME, 0, &volume, sizeof(volume));
+	fake_tell(&f, LD_READY, 0, NULL, 0);
+	fake_turn(&f);
+	assert_true(used[0]->killed && used[1]->killed);
+	runtime_volume_delete(f.rt, FAKE_VOLUME, on_volume, &c);
+	fake_turn(&f);
+	assert_int_equal(f.deleted, 0);
+	fake_gone(&f, used[0]);
+	fake_turn(&f);
+	assert_int_equal(f.deleted, 0);
+	fake_gone(&f, used[1]);
+	fake_turn(&f);
+	assert_int_equal(f.deleted, 1);
+	assert_int_equal(c.done, 1);
+	fake_stop(&f);
+}
+
 static void nothing_new_starts_once_the_end_has_begun(void **state)
 {
 	struct fake f;
@@ -237,6 +266,7 @@ int main(void)
 		cmocka_unit_test(create_and_stat),
 		cmocka_unit_test(a_failed_create_has_its_word_and_leaves_nothing),
 		cmocka_unit_test(delete_waits_until_no_process_is_left),
+		cmocka_unit_test(after_a_restart_delete_waits_for_what_the_earlier_airlockd_ran),
 		cmocka_unit_test(nothing_new_starts_once_the_end_has_begun),
 		cmocka_unit_test(an_unknown_one_is_deleted_all_the_same),
 		cmocka_unit_test(deleting_twice_asks_once_and_tells_both),

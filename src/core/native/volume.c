@@ -191,11 +191,19 @@ void volume_sandbox_gone(struct runtime *rt, struct volume *v)
 {
 	struct dl_volume body;
 
-	if (v->state != VOLUME_DELETING || !TAILQ_EMPTY(&v->sandboxes))
+	if (v->state != VOLUME_DELETING || !TAILQ_EMPTY(&v->sandboxes) || rt->strays)
 		return;
 	v->state = VOLUME_ASKED;
 	memcpy(body.volume, v->name, sizeof(body.volume));
 	link_ask(rt, DL_VOLUME_DELETE, &body, sizeof(body), LINK_BIT(LD_DONE), on_deleted, v);
+}
+
+void volume_strays_gone(struct runtime *rt)
+{
+	for (size_t i = 0; i < rt->volumes.n_buckets; i++) {
+		for (struct volume *v = rt->volumes.buckets[i]; v; v = v->next)
+			volume_sandbox_gone(rt, v);
+	}
 }
 
 /* The same delete asked twice: both are told. */

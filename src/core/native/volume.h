@@ -5,8 +5,9 @@
  *
  *   PRESENT -> DELETING -> (gone)
  *
- * Deleting ends the commands and file jobs, waits until no sandbox has it attached, then asks the
- * launcher; new commands and jobs are refused from the first moment on.
+ * Deleting ends the commands and file jobs, waits until no sandbox has it attached (after a
+ * restart: until every sandbox that the earlier airlockd had used is gone), then asks the launcher;
+ * new commands and jobs are refused from the first moment on.
  */
 #pragma once
 
@@ -46,4 +47,6 @@ struct volume *volume_add(struct runtime *rt, const char *name, uint32_t tenant)
 struct volume *volume_find(struct runtime *rt, const char *name);
 /* A sandbox that had it attached is gone. */
 void volume_sandbox_gone(struct runtime *rt, struct volume *v);
+/* The last sandbox that an earlier airlockd used is gone. */
+void volume_strays_gone(struct runtime *rt);
 void volume_table_fini(struct volume_table *t);
