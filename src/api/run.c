@@ -28,11 +28,16 @@ static void break_off(struct request *r, const struct err *err)
 
 static void on_started(void *data)
 {
-	events_start(data);
+	struct request *r = data;
+
+	if (!r->events.open)
+		events_start(r);
 }
 
+/* The first bytes may be here before init's word that the shell has started. */
 static void on_output(void *data, enum runtime_stream stream, struct str bytes)
 {
+	on_started(data);
 	events_output(data, stream, bytes);
 }
 
