@@ -78,6 +78,7 @@ static struct {
 	int signals;
 	struct peer peers[PEERS];
 	bool greeted; /* airlockd has said hello */
+	bool served;  /* some airlockd has said hello */
 	bool stopping;
 	int64_t stop_by_ms;
 	int exit_status;
@@ -234,10 +235,19 @@ static int on_hello(const struct wire_msg *msg)
 
 	memcpy(&hello, msg->body, sizeof(hello));
 	if (strncmp(hello.build, ipc_build_id, sizeof(hello.build))) {
-		log_event(LOG_ERROR, "build_mismatch", LOG_STR("own", ipc_build_id));
+		log_event(LOG_ERROR, "build_mismatch", LOG_STR("own", ipc_build_id),
+			  LOG_STR("why", "airlockd on disk is of another build: "
+					 "install both and restart the service"));
+		/* At the first start nothing is served yet that would be worth keeping. */
+		if (!h.served) {
+			h.exit_status = 78;
+			h.stopping = true;
+			h.stop_by_ms = 0;
+		}
 		return -EPROTO;
 	}
 	h.greeted = true;
+	h.served = true;
 	send_hello(msg->head.id);
 	for (struct sandbox *s = h.sandboxes; s < h.sandboxes + LAYOUT_SLOTS; s++)
 		announce_slot(s);
