@@ -108,14 +108,15 @@ static const struct {
 	  { WIRE_VERSION, 3, 0, 7 },
 	  WIRE_MAX - 8,
 	  5,
-	  -EPROTO },
-	{ "twice as many", { WIRE_VERSION, 3, 0, 7 }, WIRE_MAX - 8, 8, -EPROTO },
+	  -EMFILE },
+	{ "twice as many", { WIRE_VERSION, 3, 0, 7 }, WIRE_MAX - 8, 8, -EMFILE },
 };
 
 static void only_what_the_table_says_is_a_message(void **state)
 {
 	const int fds[8] = { 0, 0, 0, 0, 0, 0, 0, 0 };
 
+	/* EMFILE is as final as EPROTO: the descriptors are gone. */
 	for (size_t i = 0; i < ARRAY_SIZE(datagrams); i++) {
 		struct datagram d = { .head = datagrams[i].head };
 		unsigned before = count_descriptors();

@@ -85,6 +85,12 @@ static bool take_descriptors(struct msghdr *mh, struct wire_msg *msg)
 	return good;
 }
 
+/* How many descriptors the message should have had at least; 0 when it is none. */
+static unsigned pair_fds_min(const struct wire_pair *pair, const struct wire_head *head)
+{
+	return head->type < pair->n_types ? pair->types[head->type].fds_min : 0;
+}
+
 int wire_recv(int sock, const struct wire_pair *pair, struct wire_msg *msg)
 {
 	/* One byte more than allowed, so that a longer datagram is seen as such. */
@@ -110,13 +116,22 @@ int wire_recv(int sock, const struct wire_pair *pair, struct wire_msg *msg)
 	bool good = take_descriptors(&mh, msg);
 	if (n == 0 && !msg->n_fds)
 		return 0;
-	if (!good || (mh.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) || (size_t)n < sizeof(msg->head) ||
-	    (size_t)n > sizeof(msg->head) + sizeof(msg->body) ||
-	    !wire_check(pair, &msg->head, (size_t)n - sizeof(msg->head), msg->n_fds)) {
+	if (!good || (mh.msg_flags & MSG_TRUNC) || (size_t)n < sizeof(msg->head) ||
+	    (size_t)n > sizeof(msg->head) + sizeof(msg->body)) {
 		wire_msg_fini(msg);
 		return -EPROTO;
 	}
 	msg->body_len = (size_t)n - sizeof(msg->head);
+	if (mh.msg_flags & MSG_CTRUNC) {
+		wire_msg_fini(msg);
+		return wire_check(pair, &msg->head, msg->body_len, pair_fds_min(pair, &msg->head))
+			       ? -EMFILE
+			       : -EPROTO;
+	}
+	if (!wire_check(pair, &msg->head, msg->body_len, msg->n_fds)) {
+		wire_msg_fini(msg);
+		return -EPROTO;
+	}
 	return 1;
 }
 

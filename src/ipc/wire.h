@@ -62,7 +62,9 @@ int wire_send(int sock, uint8_t type, uint32_t id, const void *body, size_t body
 	      const int *fds, unsigned n_fds);
 
 /* Receives and checks one message. Returns 1 with *msg filled, 0 at end of file, -EAGAIN when
- * there is none, -EPROTO for a malformed one, or another negative errno. */
+ * there is none, -EPROTO for a malformed one, or another negative errno. -EMFILE: more descriptors
+ * came than this process could take, because of its limit or because no message has so many; *msg
+ * has the head and the body, and no descriptor. */
 int wire_recv(int sock, const struct wire_pair *pair, struct wire_msg *msg);
 
 /* The check alone, for wire_recv and the fuzzers: is this datagram a well-formed message of pair? */

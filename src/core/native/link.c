@@ -298,6 +298,25 @@ static bool (*const handlers[])(struct runtime *rt, struct wire_msg *msg) = {
 	[LD_STATUS] = answer,
 };
 
+/* No room for the descriptors of a message: the server goes on with what it has. A slot is not
+ * measured, a sandbox is given up as if it had not been built. */
+static bool without_descriptors(struct runtime *rt, struct wire_msg *msg)
+{
+	const struct msg_done done = { .code = EMFILE, .text = "no descriptors left" };
+	struct ld_sandbox sandbox;
+
+	log_event(LOG_ERROR, "descriptors_lost", LOG_INT("type", msg->head.type));
+	if (!wire_allow(accepted[rt->link.state], msg->head.type))
+		return false;
+	if (msg->head.type != LD_SANDBOX)
+		return msg->head.type == LD_SLOT && on_slot(rt, msg);
+	memcpy(&sandbox, msg->body, sizeof(sandbox));
+	link_tell(rt, DL_KILL, &sandbox.sandbox, sizeof(sandbox.sandbox));
+	msg->head.type = LD_BUILD_FAILED;
+	memcpy(msg->body, &done, sizeof(done));
+	return answer(rt, msg);
+}
+
 /* Returns false when there is nothing more to read now. */
 static bool receive(struct runtime *rt)
 {
@@ -309,6 +328,8 @@ static bool receive(struct runtime *rt)
 
 	if (r == -EAGAIN)
 		return false;
+	if (r == -EMFILE && without_descriptors(rt, &msg))
+		return true;
 	if (r <= 0) {
 		err_set(&err, r ? -r : EPIPE,
 			r ? "the launcher sent a malformed message"

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include "base/mem.h"
@@ -286,6 +287,61 @@ static void a_command_waits_until_the_socket_has_room(void **state)
 	fake_stop(&f);
 }
 
+/* Nothing new can be opened until the old limit is back. */
+static struct rlimit exhaust_descriptors(void)
+{
+	struct rlimit old, none;
+	int next = dup(0);
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+	none = (struct rlimit){ (rlim_t)next, old.rlim_max };
+	close(next);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	return old;
+}
+
+static void without_descriptors_the_server_goes_on(void **state)
+{
+	static const struct runtime_exec_ops ops = { .done = on_done };
+	const struct runtime_exec_spec spec = { .volume = FAKE_VOLUME,
+						.tenant = 1,
+						.image = FAKE_IMAGE,
+						.command = STR("true"),
+						.timeout_ms = 1000,
+						.output_max = 1000 };
+	struct waiting running = { 0 }, refused = { 0 };
+	struct fake f;
+
+	fake_start(&f, &fake_config);
+	f.builds = false;
+	runtime_exec_start(f.rt, &spec, &ops, &running);
+	fake_turn(&f);
+	fake_build(&f);
+	fake_turn(&f);
+	assert_true(fake_receive(&f.sandboxes[0]));
+	fake_started(&f.sandboxes[0]);
+	fake_turn(&f);
+	assert_int_equal(f.building, 2);
+	while (f.building)
+		fake_build(&f); /* the refill lies in the socket */
+	struct rlimit old = exhaust_descriptors();
+	fake_turn(&f);
+	assert_false(f.lost);
+	assert_true(f.sandboxes[1].killed && f.sandboxes[2].killed);
+	runtime_exec_start(f.rt, &spec, &ops, &refused);
+	fake_exited(&f.sandboxes[0], 0);
+	fake_turn(&f);
+	assert_int_equal(running.done, 1);
+	assert_null(running.slug);
+	setrlimit(RLIMIT_NOFILE, &old);
+	f.builds = true;
+	fake_build(&f);
+	fake_turn(&f);
+	assert_int_equal(refused.done, 0);
+	assert_true(fake_receive(&f.sandboxes[3]));
+	fake_stop(&f);
+}
+
 static void what_was_asked_of_a_dead_launcher_fails(void **state)
 {
 	struct counter c = { 0 };
@@ -322,6 +378,7 @@ int main(void)
 		cmocka_unit_test(a_slot_of_a_mad_number_is_a_fault),
 		cmocka_unit_test(a_full_socket_keeps_messages_in_order),
 		cmocka_unit_test(a_command_waits_until_the_socket_has_room),
+		cmocka_unit_test(without_descriptors_the_server_goes_on),
 		cmocka_unit_test(what_was_asked_of_a_dead_launcher_fails),
 	};
 
