@@ -13,10 +13,13 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
+#include "base/log.h"
 
 /* Connections accepted before others get a turn. */
 #define ACCEPTS_A_TURN 16
+#define COMPLAIN_MS 60000
 
 static struct http_conn *oldest_idle(struct http_server *server, const struct source *source)
 {
@@ -55,6 +58,18 @@ void accept_discount(struct http_conn *conn)
 	conn->is_refused = true;
 	conn->server->n_conns--;
 	conn->server->n_refused++;
+}
+
+/* Said once a minute at most. */
+static void complain(struct http_server *server, const char *event)
+{
+	int64_t now_ms = clock_monotonic_ms();
+
+	if (server->complained_ms && now_ms - server->complained_ms < COMPLAIN_MS)
+		return;
+	server->complained_ms = now_ms;
+	log_event(LOG_WARN, event, LOG_INT("connections", server->n_conns),
+		  LOG_STR("why", strerrordesc_np(errno)));
 }
 
 /* ---- A client that gets no connection ---- */
@@ -138,6 +153,7 @@ static bool accept_one(struct http_server *server)
 		return false;
 	case EMFILE:
 	case ENFILE:
+		complain(server, "out_of_descriptors");
 		if (out_of_descriptors(server))
 			return true;
 		break;
@@ -147,6 +163,7 @@ static bool accept_one(struct http_server *server)
 	default: /* EINTR, and what became of that one client (accept(2)) */
 		return true;
 	}
+	complain(server, "accept_paused");
 	server->accept_paused = true;
 	uv_poll_stop(&server->listener);
 	server_start_timer(server);

@@ -148,6 +148,7 @@ struct http_server {
 	unsigned n_spares;
 	char date[40];
 	int64_t date_s;
+	int64_t complained_ms;
 	int reserve_fd; /* owned; given up to answer when descriptors run out */
 	bool is_listening, accept_paused;
 	bool closing;  /* http_server_close was called */
