@@ -14,10 +14,13 @@
 #include <stdio.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 
 #include "base/fd.h"
 #include "base/str.h"
 #include "launcher/volume-backend.h"
+
+#define XATTR_SOURCE "trusted.airlock.source"
 
 /* Where a sandbox's own mounts go. A link there would lead them astray. */
 static const char *const mount_points[] = {
@@ -196,6 +199,38 @@ static int make_tree(struct volumes *v, const char *making, int *ret_fd, struct 
 	return 0;
 }
 
+/* Which file an image came from: enough to see that another one was built since. */
+struct source {
+	uint64_t size;
+	int64_t mtime_ns;
+};
+
+static int source_of(int tar, struct source *ret)
+{
+	struct stat st;
+
+	if (fstat(tar, &st) < 0)
+		return -errno;
+	ret->size = (uint64_t)st.st_size;
+	ret->mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+	return 0;
+}
+
+bool image_is_current(struct volumes *v, const char *image, const char *tar_path)
+{
+	_cleanup_fd_ int tar = open(tar_path, O_RDONLY | O_CLOEXEC);
+	_cleanup_fd_ int tree = -1;
+	struct source now = { 0 }, then = { 0 };
+	struct err ignored;
+
+	if (volume_open_folder(v->images_fd, image, &tree, &ignored) < 0)
+		return false;
+	if (tar < 0 || source_of(tar, &now) < 0)
+		return true; /* nothing to replace it with */
+	return fgetxattr(tree, XATTR_SOURCE, &then, sizeof(then)) == sizeof(then) &&
+	       then.size == now.size && then.mtime_ns == now.mtime_ns;
+}
+
 /* Fills <making> and makes it <image>. */
 static int add_tree(struct volumes *v, const char *image, const char *making, int tar,
 		    const char *option, struct err *err)
@@ -209,6 +244,10 @@ static int add_tree(struct volumes *v, const char *image, const char *making, in
 		r = check_mount_points(tree, err);
 	if (r < 0)
 		return r;
+	struct source source;
+	if (source_of(tar, &source) < 0 ||
+	    fsetxattr(tree, XATTR_SOURCE, &source, sizeof(source), 0) < 0)
+		return err_errno(err, "noting where it came from");
 	/* The data first: a name that survives a power cut must not stand for empty files. */
 	if (syncfs(tree) < 0)
 		return err_errno(err, "writing it to disk");

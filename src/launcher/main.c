@@ -129,10 +129,13 @@ static int add_images(struct launcher *l, struct err *err)
 			return err_set(err, EINVAL, "--image: bad name");
 		memcpy(name, text, (size_t)(tar - text));
 		name[tar - text] = '\0';
-		if (image_exists(&l->volumes, name))
+		if (image_is_current(&l->volumes, name, tar + 1))
 			continue;
 		log_event(LOG_INFO, "image_add", LOG_STR("image", name));
-		int r = image_add(&l->volumes, name, tar + 1, err);
+		/* An older one of that name makes room; clones of it are made anew. */
+		int r = image_exists(&l->volumes, name) ? image_remove(&l->volumes, name, err) : 0;
+		if (r == 0)
+			r = image_add(&l->volumes, name, tar + 1, err);
 		if (r < 0)
 			return r;
 	}

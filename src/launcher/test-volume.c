@@ -506,6 +506,10 @@ static void a_new_image_of_the_same_name_replaces_the_clones(void **state)
 	assert_int_equal(image_remove(&v, IMAGE, &err), -ENOENT);
 	make_tar(other, path);
 	ok(image_add(&v, IMAGE, path, &err));
+	assert_true(image_is_current(&v, IMAGE, path));
+	assert_true(image_is_current(&v, IMAGE, "/no/such.tar")); /* nothing better is there */
+	assert_false(image_is_current(&v, IMAGE, "/dev/null"));
+	assert_false(image_is_current(&v, "absent", path));
 	ok(image_open_for_tenant(&v, IMAGE, 1, &new, &own, &err));
 	assert_int_equal(faccessat(new, "second", F_OK, 0), 0);
 	assert_int_equal(faccessat(new, "bin", F_OK, 0), -1);

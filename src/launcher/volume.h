@@ -92,6 +92,8 @@ int image_open_for_tenant(struct volumes *v, const char *image, uint32_t tenant,
 int image_add(struct volumes *v, const char *image, const char *tar_path, struct err *err);
 /* Whether there is one of that name. */
 bool image_exists(struct volumes *v, const char *image);
+/* Whether the image is there and came from this very file, or the file is gone. */
+bool image_is_current(struct volumes *v, const char *image, const char *tar_path);
 /* Sets the image and all clones of it aside for volume_delete_next; sandboxes that run on a clone keep
  * it. -ENOENT when there is none. */
 int image_remove(struct volumes *v, const char *image, struct err *err);
