@@ -163,6 +163,7 @@ void core_close(struct core *c, void (*closed)(void *data), void *data)
 	uv_timer_stop(&c->timers[TIMER_SWEEP]);
 	execs_kill(c);
 	files_expire(c, INT64_MAX);
+	endings_hurry(c);
 	if (c->config.ephemeral)
 		end_all(c);
 	core_flush(c);

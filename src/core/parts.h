@@ -47,8 +47,16 @@ struct found_volume {
 
 /* later: answers that must not come before their call returned. sweep: every min(60 s, TTL). flush:
  * access times, once a minute. usage: a second after something was counted. tick: every second
- * while something with a deadline waits. */
-enum core_timer { TIMER_LATER, TIMER_SWEEP, TIMER_FLUSH, TIMER_USAGE, TIMER_TICK, CORE_TIMERS };
+ * while something with a deadline waits. again: deletes that failed. */
+enum core_timer {
+	TIMER_LATER,
+	TIMER_SWEEP,
+	TIMER_FLUSH,
+	TIMER_USAGE,
+	TIMER_TICK,
+	TIMER_AGAIN,
+	CORE_TIMERS
+};
 
 struct core {
 	uv_loop_t *loop; /* borrowed */
@@ -74,6 +82,7 @@ struct core {
 	bool ids_asked;
 	struct create *creates_first, *creates_last; /* wait for an id */
 	struct create *creates_open;
+	struct ending *endings_again; /* wait for another try */
 
 	struct found_volume *found;   /* owned; between core_open and core_start */
 	struct found_volume *journal; /* the same */
@@ -105,21 +114,27 @@ void keys_free(struct core *c);
 
 /* ---- session.c ---- */
 struct session *session_find_any(struct core *c, struct str id);
-/* The canonical name of the image behind a template. */
-const char *session_image(const struct core *c, const char *template_name);
 void session_insert(struct core *c, struct session *s);
 /* Gives it its id; after session_insert. */
 void session_name(struct core *c, struct session *s, const char *id);
 void session_remove(struct core *c, struct session *s);
 void session_ref(struct session *s);
 void session_unref(struct session *s);
-uint64_t session_hard_limit(const struct core *c, uint64_t quota);
-void ids_pump(struct core *c);
-void creates_expire(struct core *c, int64_t now_us);
 /* Deletes what has been idle for its TTL at this time of the monotonic clock. */
 void core_sweep(struct core *c, int64_t now_us);
 /* Writes the access times that changed. */
 void core_flush(struct core *c);
+
+/* ---- create.c ---- */
+/* The canonical name of the image behind a template. */
+const char *session_image(const struct core *c, const char *template_name);
+void ids_pump(struct core *c);
+void creates_expire(struct core *c, int64_t now_us);
+
+/* ---- ending.c ---- */
+/* Of a session that is ENDING already. */
+void session_end(struct core *c, struct session *s, session_fn fn, void *data);
+void endings_hurry(struct core *c);
 
 /* ---- start.c ---- */
 int sessions_load(struct core *c, struct err *err);

@@ -46,7 +46,7 @@ static struct outcome create(struct rig *r, struct tenant *t, const struct sessi
 	return o;
 }
 
-static struct outcome delete (struct rig *r, struct session *s)
+static struct outcome end_it(struct rig *r, struct session *s)
 {
 	struct outcome o = { 0 };
 
@@ -184,7 +184,7 @@ static void a_slot_is_taken_and_given_back(void **state)
 	/* What is wrong with the request comes before the limit. */
 	assert_string_equal(create(r, r->a, &bad).slug, "template_not_permitted");
 	rig_session(r, r->b);
-	delete (r, first);
+	end_it(r, first);
 	rig_session(r, r->a);
 	assert_string_equal(create(r, r->a, &p).slug, "session_limit");
 }
@@ -326,13 +326,42 @@ static void a_delete_that_fails_is_tried_again_by_the_sweep(void **state)
 	struct rig *r = *state;
 	struct session *s = rig_session(r, r->a);
 
+	struct outcome o = { 0 };
 	r->runtime.fail[RIG_DELETE] = "internal";
-	assert_string_equal(delete (r, s).slug, "internal");
+	session_delete(r->core, s, on_session, &o);
+	for (unsigned i = 0; i < 5; i++) {
+		assert_int_equal(o.n, 0);
+		rig_settle(r);
+		endings_hurry(r->core);
+	}
+	rig_settle(r);
+	assert_int_equal(r->runtime.calls[RIG_DELETE], 5);
+	assert_int_equal(o.n, 1);
+	assert_string_equal(o.slug, "internal");
 	assert_int_equal(r->a->sessions_open, 1);
 	assert_int_equal(session_count(r->core), 0);
 	r->runtime.fail[RIG_DELETE] = NULL;
 	core_sweep(r->core, clock_monotonic_us());
 	rig_settle(r);
+	assert_int_equal(r->a->sessions_open, 0);
+	assert_int_equal(r->runtime.disk->n_volumes, 0);
+}
+
+static void a_delete_that_fails_once_is_none_the_worse(void **state)
+{
+	struct rig *r = *state;
+	struct session *s = rig_session(r, r->a);
+	struct outcome o = { 0 };
+
+	r->runtime.fail[RIG_DELETE] = "internal";
+	session_delete(r->core, s, on_session, &o);
+	rig_settle(r);
+	assert_int_equal(o.n, 0);
+	r->runtime.fail[RIG_DELETE] = NULL;
+	endings_hurry(r->core);
+	rig_settle(r);
+	assert_int_equal(o.n, 1);
+	assert_string_equal(o.slug, "");
 	assert_int_equal(r->a->sessions_open, 0);
 	assert_int_equal(r->runtime.disk->n_volumes, 0);
 }
@@ -488,7 +517,7 @@ static void a_kill_between_any_two_steps_leaves_nothing_unexplained(void **state
 		assert_int_equal(r->a->sessions_open, n);
 		assert_int_equal(core_lost_volumes(r->core), 0);
 		while (session_next(r->core, r->a, NULL))
-			delete (r, session_next(r->core, r->a, NULL));
+			end_it(r, session_next(r->core, r->a, NULL));
 	}
 }
 
@@ -539,6 +568,7 @@ int main(void)
 		T(a_create_that_hangs_is_busy_after_a_minute_and_undone_when_it_comes),
 		T(a_deleted_session_is_out_of_sight_at_once_and_its_slot_free_at_the_end),
 		T(a_delete_that_fails_is_tried_again_by_the_sweep),
+		T(a_delete_that_fails_once_is_none_the_worse),
 		T(sessions_are_listed_newest_first_and_by_tenant),
 		T(the_sweep_removes_what_is_over_its_ttl_and_nothing_else),
 		T(idle_clocks_go_on_over_a_restart),

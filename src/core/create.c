@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Making a session: refuse or take a slot -> an id from the journal -> volume -> row in the store
+ * -> READY. What fails on the way gives all of it back. A crash leaves a volume whose id is in the
+ * journal, which start.c deletes.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/random.h"
+#include "core/egress-rule.h"
+#include "core/parts.h"
+#include "store/store.h"
+
+#define CREATE_MAX_US (60 * 1000000ll)
+
+/* ---- Refusing ---- */
+
+/* Names of images that stand for another one. */
+static const struct {
+	const char *name, *image;
+} aliases[] = {
+	{ "python:3.11-slim", "sandbox-base:latest" },
+};
+
+const char *session_image(const struct core *c, const char *template_name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(aliases); i++) {
+		if (strcmp(aliases[i].name, template_name) == 0)
+			return aliases[i].image;
+	}
+	for (size_t i = 0; i < c->config.n_templates; i++) {
+		if (strcmp(c->config.templates[i], template_name) == 0)
+			return c->config.templates[i];
+	}
+	return template_name;
+}
+
+static int check_template(const struct core *c, const struct session_params *p, struct err *err)
+{
+	_cleanup_buf_ struct buf list = BUF(LIMIT_TEMPLATE_NAME * 64);
+
+	for (size_t i = 0; i < c->config.n_templates; i++) {
+		if (str_eq(str_of(c->config.templates[i]), p->template_name))
+			return 0;
+		buf_printf(&list, "%s'%s'", i ? ", " : "", c->config.templates[i]);
+	}
+	return err_slug(err, EINVAL, "template_not_permitted",
+			"Template '%.*s' not permitted. Allowed: [%s]", (int)p->template_name.len,
+			p->template_name.data ? p->template_name.data : "",
+			list.data ? list.data : "");
+}
+
+/* No tenant has a policy in this version of the server, so every request is refused. */
+static int check_egress(const struct session_params *p, struct err *err)
+{
+	_cleanup_buf_ struct buf list = BUF(64 * KIB);
+
+	if (!p->n_egress)
+		return 0;
+	/* The sentence must fit struct err, and whole characters of it. */
+	for (size_t chars = 2000; chars; chars -= chars / 4 + 1) {
+		buf_clear(&list);
+		egress_put_list(&list, p->egress, p->n_egress, chars);
+		if (list.len <= sizeof(err->text) - 100)
+			break;
+	}
+	return err_slug(err, EACCES, "egress_not_permitted",
+			"Egress not permitted for this tenant: %s. Allowed: []", list.data);
+}
+
+static int no_capacity(struct err *err)
+{
+	return err_slug(err, EAGAIN, "no_capacity",
+			"All sandbox workspaces are in use; try again shortly.");
+}
+
+/* In the order of the contract, 3.1. */
+static int check_create(const struct core *c, const struct tenant *t,
+			const struct session_params *p, struct err *err)
+{
+	int r;
+
+	if (c->stopping)
+		return err_slug(err, ESHUTDOWN, "stopping",
+				"The server is stopping; try again shortly.");
+	r = check_template(c, p, err);
+	if (r >= 0)
+		r = check_egress(p, err);
+	if (r < 0)
+		return r;
+	if (p->snapshot_id.data)
+		return err_slug(err, ENOENT, "snapshot_not_found", "Snapshot not found");
+	if (p->persistent)
+		return err_slug(err, ENOSYS, "persistent_unavailable",
+				"Persistent sandboxes are not available on this server.");
+	if (t->sessions_open >= t->limits.max_sessions)
+		return err_slug(err, EDQUOT, "session_limit",
+				"Session limit reached: %u of %u sessions are open. "
+				"Delete one first.",
+				t->sessions_open, t->limits.max_sessions);
+	if (c->n_sessions >= c->config.max_sessions)
+		return no_capacity(err);
+	return 0;
+}
+
+/* ---- Making ---- */
+
+struct create {
+	struct core *c;
+	struct session *s; /* NULL: refused */
+	session_fn fn;	   /* NULL: answered */
+	void *data;
+	struct err err;
+	struct later later;
+	int64_t started_us;		      /* monotonic */
+	struct create *next;		      /* while waiting for an id */
+	struct create *open_prev, *open_next; /* while it has a session */
+};
+
+static void create_end(struct create *cr)
+{
+	struct core *c = cr->c;
+
+	if (cr->open_next)
+		cr->open_next->open_prev = cr->open_prev;
+	if (cr->open_prev)
+		cr->open_prev->open_next = cr->open_next;
+	else if (c->creates_open == cr)
+		c->creates_open = cr->open_next;
+	free(cr);
+	core_release(c);
+}
+
+static void answer_create(struct create *cr, struct session *s, const struct err *err)
+{
+	session_fn fn = take_ptr(cr->fn);
+
+	if (fn)
+		fn(cr->data, s, err);
+}
+
+static void on_refused(struct later *l)
+{
+	struct create *cr = container_of(l, struct create, later);
+
+	answer_create(cr, NULL, &cr->err);
+	create_end(cr);
+}
+
+static void give_back_done(void *data, const struct err *err)
+{
+	struct create *cr = data;
+
+	/* When the volume could not be deleted its id stays in the journal for the next start. */
+	if (!err)
+		store_clear_journal(cr->c->store, cr->s->id, 1);
+	session_unref(cr->s);
+	create_end(cr);
+}
+
+/* What runtime and store say is for the log; the client gets the words of the contract. */
+static void say_failed(struct err *said, const struct session *s, const struct err *err)
+{
+	if (err->slug && strcmp(err->slug, "no_capacity") == 0) {
+		no_capacity(said);
+		return;
+	}
+	log_event(LOG_ERROR, "session_create_failed", LOG_STR("session", s->id),
+		  LOG_STR("tenant", s->tenant->name), LOG_STR("why", err->text));
+	/* The store gives no slug: a disk that is full now may have room again soon. EAGAIN: a role
+	 * of the launcher is being restarted. */
+	if (!err->slug || strcmp(err->slug, "busy") == 0 || err->code == EAGAIN)
+		err_slug(said, EAGAIN, "busy", "The server is busy; try again shortly.");
+	else
+		err_slug(said, EIO, "internal", "Internal Server Error");
+}
+
+static void create_failed(struct create *cr, const struct err *err)
+{
+	struct core *c = cr->c;
+	struct session *s = cr->s;
+	struct err said;
+
+	say_failed(&said, s, err);
+	session_ref(s);
+	s->tenant->sessions_open--;
+	session_remove(c, s);
+	answer_create(cr, NULL, &said);
+	if (s->id[0]) {
+		runtime_volume_delete(c->runtime, s->id, give_back_done, cr);
+		return;
+	}
+	session_unref(s);
+	create_end(cr);
+}
+
+static void on_stored(void *data, const struct err *err)
+{
+	struct create *cr = data;
+	struct core *c = cr->c;
+	struct session *s = cr->s;
+
+	if (err) {
+		create_failed(cr, err);
+		return;
+	}
+	s->state = SESSION_READY;
+	s->idle_since_us = clock_monotonic_us();
+	c->n_ready++;
+	if (cr->fn) {
+		usage_add(c, s->tenant, 1, 0, 0);
+		answer_create(cr, s, NULL);
+	} else {
+		session_delete(c, s, NULL, NULL); /* it came too late */
+	}
+	create_end(cr);
+}
+
+static void on_volume(void *data, const struct err *err)
+{
+	struct create *cr = data;
+	struct session *s = cr->s;
+
+	if (err) {
+		create_failed(cr, err);
+		return;
+	}
+	const struct store_session row = {
+		.id = s->id,
+		.tenant = s->tenant->name,
+		.template_name = s->template_name,
+		.egress = "",
+		.persistent = s->persistent,
+		.quota_bytes = s->quota_bytes,
+		.created_us = s->created_us,
+		.accessed_us = s->accessed_us,
+	};
+	store_put_session(cr->c->store, &row, on_stored, cr);
+}
+
+/* Above the quota, so that a write that replaces a file has room for both copies: the quota itself
+ * is checked by the file worker, the hard limit only has to hold against tenant code. */
+static uint64_t hard_limit(const struct core *c, uint64_t quota)
+{
+	return quota + (quota < c->config.write_max ? quota : c->config.write_max);
+}
+
+static void create_volume(struct create *cr, const char *id)
+{
+	struct core *c = cr->c;
+	struct session *s = cr->s;
+
+	session_name(c, s, id);
+	runtime_volume_create(c->runtime, s->id, s->tenant->number, hard_limit(c, s->quota_bytes),
+			      on_volume, cr);
+	/* The first command comes soon; its sandbox is built while the workspace is made. */
+	runtime_warm(c->runtime, s->tenant->number, s->image, s->n_egress > 0);
+}
+
+static void on_ids(void *data, const struct err *err);
+
+struct id_batch {
+	struct core *c;
+	char ids[JOURNAL_BATCH][SESSION_ID_LEN + 1];
+};
+
+static void ids_ask(struct core *c)
+{
+	struct id_batch *batch = mem_new(1, sizeof(*batch));
+
+	batch->c = c;
+	for (size_t i = 0; i < JOURNAL_BATCH; i++) {
+		memcpy(batch->ids[i], "sbx_", 4);
+		random_hex(batch->ids[i] + 4, SESSION_ID_LEN - 4);
+	}
+	c->ids_asked = true;
+	core_hold(c);
+	store_add_journal(c->store, batch->ids[0], JOURNAL_BATCH, on_ids, batch);
+}
+
+/* Gives ids to those who wait and keeps some in hand. */
+void ids_pump(struct core *c)
+{
+	while (c->creates_first && c->n_ids) {
+		struct create *cr = c->creates_first;
+		c->creates_first = cr->next;
+		if (!cr->next)
+			c->creates_last = NULL;
+		create_volume(cr, c->ids[--c->n_ids]);
+	}
+	if (c->n_ids < JOURNAL_BATCH && !c->ids_asked && !c->stopping)
+		ids_ask(c);
+}
+
+static void on_ids(void *data, const struct err *err)
+{
+	struct id_batch *batch = data;
+	struct core *c = batch->c;
+
+	c->ids_asked = false;
+	for (size_t i = 0; !err && i < JOURNAL_BATCH && c->n_ids < ARRAY_SIZE(c->ids); i++) {
+		if (!session_find_any(c, str_of(batch->ids[i])))
+			memcpy(c->ids[c->n_ids++], batch->ids[i], sizeof(batch->ids[i]));
+	}
+	free(batch);
+	while (err && c->creates_first) {
+		struct create *cr = c->creates_first;
+		c->creates_first = cr->next;
+		create_failed(cr, err);
+	}
+	if (err)
+		c->creates_last = NULL;
+	else
+		ids_pump(c);
+	core_release(c);
+}
+
+static struct session *session_new(struct core *c, struct tenant *t, const struct session_params *p)
+{
+	struct session *s = mem_new(1, sizeof(*s));
+
+	s->state = SESSION_CREATING;
+	s->tenant = t;
+	s->template_name = mem_dup_n(p->template_name.data, p->template_name.len);
+	s->image = session_image(c, s->template_name);
+	s->persistent = p->persistent;
+	s->quota_bytes = c->config.quota_bytes;
+	s->created_us = s->accessed_us = clock_wall_us();
+	return s;
+}
+
+void session_create(struct core *c, struct tenant *t, const struct session_params *p, session_fn fn,
+		    void *data)
+{
+	struct create *cr = mem_new(1, sizeof(*cr));
+
+	*cr = (struct create){ .c = c, .fn = fn, .data = data };
+	core_hold(c);
+	if (check_create(c, t, p, &cr->err) < 0) {
+		cr->later.fn = on_refused;
+		core_later(c, &cr->later);
+		return;
+	}
+	cr->s = session_new(c, t, p);
+	cr->started_us = clock_monotonic_us();
+	cr->open_next = c->creates_open;
+	if (cr->open_next)
+		cr->open_next->open_prev = cr;
+	c->creates_open = cr;
+	t->sessions_open++;
+	session_insert(c, cr->s);
+	core_wait(c);
+	if (c->creates_last)
+		c->creates_last->next = cr;
+	else
+		c->creates_first = cr;
+	c->creates_last = cr;
+	ids_pump(c);
+}
+
+void creates_expire(struct core *c, int64_t now_us)
+{
+	struct err err;
+
+	for (struct create *cr = c->creates_open, *next; cr; cr = next) {
+		next = cr->open_next;
+		if (!cr->fn || now_us - cr->started_us < CREATE_MAX_US)
+			continue;
+		err_slug(&err, EAGAIN, "busy", "The server is busy; try again shortly.");
+		answer_create(cr, NULL, &err);
+	}
+}
