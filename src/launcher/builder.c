@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/sched.h>
+#include <linux/securebits.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -167,9 +168,20 @@ static int open_channels(struct build *x, struct err *err)
 	return r;
 }
 
-static int clone_child(struct build *x, const struct template *t, const struct cgroup_slot *cgroup,
-		       struct err *err)
+/* The kernel also counts what happens in a user namespace (inotify instances, queued signals, bytes
+ * in message queues) against the user who made it. Made by root, all sandboxes would share root's
+ * few with each other and with the host's services, so each is made under an id of its slot. */
+static void act_as(uint32_t id)
 {
+	if (syscall(SYS_setresuid, -1, id, -1) < 0 ||
+	    /* Cleared by the change of ids. */
+	    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
+		_exit(1);
+}
+
+static int clone_child(struct build *x, const struct template *t, uint32_t slot, struct err *err)
+{
+	const struct cgroup_slot *cgroup = &b.slots[slot].cgroup;
 	struct clone_args args = {
 		.flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWUTS | CLONE_PARENT |
 			 CLONE_PIDFD | (knob_off(KNOB_NET) ? 0 : CLONE_NEWNET) |
@@ -193,6 +205,7 @@ static int clone_child(struct build *x, const struct template *t, const struct c
 	}
 	if (setns(t->namespace, CLONE_NEWNS) < 0)
 		return err_errno(err, "cannot enter the template");
+	act_as(layout_init_id(b.l->server, slot));
 	long pid = syscall(SYS_clone3, &args, sizeof(args));
 	if (pid == 0) {
 		/* The ends that are not the child's: only when they are closed here does the
@@ -204,10 +217,10 @@ static int clone_child(struct build *x, const struct template *t, const struct c
 		child_main(&spec);
 	}
 	int saved = errno;
+	act_as(0);
+	/* If it fails nothing can be built from here any more; the supervisor starts another. */
 	if (setns(b.own_namespace, CLONE_NEWNS) < 0)
-		_exit(
-			1); /* nothing can be built from here any more; the supervisor starts
-			       another */
+		_exit(1);
 	errno = saved;
 	if (pid < 0)
 		return err_errno(err, "clone3");
@@ -291,6 +304,9 @@ static int check_posture(struct build *x, const struct lb_build *want, const str
 		return r;
 	if (t->own_image)
 		x->posture |= POSTURE_OWN_IMAGE_COPY;
+	/* A workspace is made and handed over with both or not at all. */
+	x->posture |= b.l->layers & (POSTURE_IDMAPPED_WORKSPACE |
+				     (knob_off(KNOB_QUOTA) ? 0 : POSTURE_HARD_QUOTA));
 #ifdef AIRLOCK_TEST_KNOBS
 	if (knob_bits)
 		return 0;
@@ -312,7 +328,7 @@ static int build_sandbox(const struct lb_build *want, struct build *x, struct er
 	if (r == 0)
 		r = open_channels(x, err);
 	if (r == 0)
-		r = clone_child(x, t, &b.slots[want->sandbox.slot].cgroup, err);
+		r = clone_child(x, t, want->sandbox.slot, err);
 	if (r < 0)
 		return r;
 	/* The child's ends must be the child's alone, so that its death is seen. */
@@ -423,7 +439,8 @@ _Noreturn void builder_main(struct launcher *l, int sock)
 		b.templates[i].namespace = -1;
 	plan_make(&b.plan, &spec);
 	b.own_namespace = openat(l->proc_fd, "self/ns/mnt", O_RDONLY | O_CLOEXEC);
-	if (b.own_namespace < 0)
+	/* Capabilities stay as they are while act_as changes the id. */
+	if (b.own_namespace < 0 || prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0) < 0)
 		_exit(1);
 	for (;;) {
 		struct pollfd p = { .fd = sock, .events = POLLIN };

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/keyctl.h>
 #include <linux/sockios.h>
 #include <net/if.h>
 #include <sched.h>
@@ -45,6 +46,13 @@ static void join_cgroup(const struct cgroup_slot *cgroup)
 	/* On v2 the clone has done both. */
 	if (cgroup->into < 0 && unshare(CLONE_NEWCGROUP) < 0)
 		fail("cgroup namespace", errno);
+}
+
+/* The launcher was started in somebody's session; the keys of it are not for sandboxes. */
+static void leave_keyring(void)
+{
+	if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 && errno != ENOSYS)
+		fail("keyring", errno);
 }
 
 static void become_inner_root(int go)
@@ -194,6 +202,7 @@ _Noreturn void child_main(const struct child_spec *spec)
 
 	ready_fd = spec->ready;
 	join_cgroup(spec->cgroup);
+	leave_keyring();
 	become_inner_root(spec->go);
 	if (chdir("/") < 0)
 		fail("chdir", errno);

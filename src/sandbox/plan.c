@@ -47,7 +47,10 @@ const size_t plan_n_dev_links = ARRAY_SIZE(plan_dev_links);
 
 static const struct plan_step first[] = {
 	{ .op = PLAN_PROC, .path = "/proc" },
-	{ .op = PLAN_DEVPTS, .path = "/dev/pts", .text = "newinstance,ptmxmode=0666,mode=0620" },
+	/* The host has some 3,000 terminals for all sandboxes together. */
+	{ .op = PLAN_DEVPTS,
+	  .path = "/dev/pts",
+	  .text = "newinstance,ptmxmode=0666,mode=0620,max=32" },
 };
 
 /* 16 MB, charged to the memory limit. Executable, as everywhere: interpreters map code from it. */

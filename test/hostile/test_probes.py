@@ -12,6 +12,7 @@ The numbers are those of the attack catalogue. Probes without a switch say why t
 """
 
 import collections
+import ctypes
 import functools
 import os
 import socket
@@ -471,6 +472,19 @@ def _(box):
     )[0] in ("EPERM", "ENOPROTOOPT")
 
 
+# The servers are started in a session that has a key.
+_libc = ctypes.CDLL(None)
+_libc.syscall(250, 1, None)
+_libc.syscall(248, b"user", b"airlock-canary", b"secret", 6, -3)
+
+
+@probe(103, "keys of the session that started the server are not found",
+       why="the filter has a switch, the keyring of its own behind it has none", elsewhere=["seccomp"])
+def _(box):
+    assert _libc.syscall(250, 10, -3, b"user", b"airlock-canary", 0) > 0
+    return box.py("show(call(250, 10, -3, b'user', b'airlock-canary', 0))") in ("EPERM", "ENOKEY")
+
+
 @probe(113, "the 32-bit entry is closed", red=["seccomp"])
 def _(box):
     # mov eax, 20 (getpid); int 0x80; ret
@@ -584,6 +598,37 @@ def _(box):
         "    pass\n"
         "show(made)\n"
     ) < 1024
+
+
+@probe(131, "the host and a neighbour keep their inotify instances",
+       why="whom the kernel counts them against is fixed when the sandbox is made")
+def _(box):
+    take = "n = 0\nwhile n < 1000 and call(294, 0) == 'ok':\n    n += 1\n"
+    other = Box(box.server, KEYS["b"])
+    hold = take + "open('taken', 'w').close()\nwhile not os.path.exists('enough'):\n    pass\nshow(n)"
+    with harness.in_background(box.py, hold):
+        harness.wait_until(lambda: box.read("taken").status == 200, 10, "instances are taken")
+        mine = [_libc.inotify_init() for _ in range(16)]
+        theirs = other.py(take + "show(n)")
+        box.write("enough", "")
+    other.close()
+    for fd in mine:
+        if fd >= 0:
+            os.close(fd)
+    return min(mine) >= 0 and theirs >= 16
+
+
+@probe(131, "terminals are bounded", why="their number is in the layout and has no switch")
+def _(box):
+    return box.py(
+        "made = 0\n"
+        "try:\n"
+        "    while made < 1000:\n"
+        "        os.open('/dev/ptmx', os.O_RDWR | os.O_NOCTTY); made += 1\n"
+        "except OSError:\n"
+        "    pass\n"
+        "show(made)\n"
+    ) == 32
 
 
 @probe(133, "landlock is in force and the posture says so", red=["landlock"])
