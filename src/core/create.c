@@ -293,7 +293,7 @@ void ids_pump(struct core *c)
 			c->creates_last = NULL;
 		create_volume(cr, c->ids[--c->n_ids]);
 	}
-	if (c->n_ids < JOURNAL_BATCH && !c->ids_asked && !c->stopping)
+	if (c->n_ids + JOURNAL_BATCH <= ARRAY_SIZE(c->ids) && !c->ids_asked && !c->stopping)
 		ids_ask(c);
 }
 

@@ -64,7 +64,6 @@ struct core {
 	struct store *store;	 /* borrowed, outlives the core */
 	struct runtime *runtime; /* borrowed, outlives the core */
 	bool stopping;
-	bool started;
 
 	struct tenant *tenants;	     /* owned */
 	struct static_key *keys;     /* owned */
@@ -85,7 +84,7 @@ struct core {
 	struct ending *endings_again; /* wait for another try */
 
 	struct found_volume *found;   /* owned; between core_open and core_start */
-	struct found_volume *journal; /* the same */
+	struct found_volume *journal; /* owned; what an earlier run left, until it is cleared */
 	unsigned lost;
 
 	struct exec *execs; /* in flight */
@@ -138,6 +137,7 @@ void endings_hurry(struct core *c);
 
 /* ---- start.c ---- */
 int sessions_load(struct core *c, struct err *err);
+void found_free(struct core *c);
 
 /* ---- exec.c ---- */
 void execs_kill(struct core *c);

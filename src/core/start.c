@@ -123,52 +123,68 @@ void core_found_volume(struct core *c, const char *volume, uint32_t tenant)
 	c->found = v;
 }
 
-static struct found_volume *journal_find(struct core *c, const char *id)
+static bool is_journaled(const struct core *c, const char *id)
 {
-	for (struct found_volume *v = c->journal; v; v = v->next) {
+	for (const struct found_volume *v = c->journal; v; v = v->next) {
 		if (strcmp(v->id, id) == 0)
-			return v;
+			return true;
 	}
-	return NULL;
+	return false;
 }
 
-struct leftover {
-	struct core *c;
-	char id[SESSION_ID_LEN + 1];
-};
+static void free_list(struct found_volume **list)
+{
+	for (struct found_volume *v = *list, *next; v; v = next) {
+		next = v->next;
+		free(v);
+	}
+	*list = NULL;
+}
+
+/* One journaled id after the other: its volume is deleted when there is one, then the id leaves the
+ * journal. Also an id whose volume was not listed: an earlier airlockd may have asked for it just
+ * before it died, and the launcher takes such calls in order. */
+static void clear_next(struct core *c);
 
 static void on_leftover_gone(void *data, const struct err *err)
 {
-	struct leftover *l = data;
-	struct core *c = l->c;
+	struct core *c = data;
+	struct found_volume *v = c->journal;
 
-	if (err)
-		log_event(LOG_ERROR, "leftover_volume_kept", LOG_STR("volume", l->id),
+	if (!err) {
+		store_clear_journal(c->store, v->id, 1);
+		c->journal = v->next;
+		free(v);
+		clear_next(c);
+	} else {
+		/* The rest stays in the journal for the next start. */
+		log_event(LOG_ERROR, "leftover_volumes_kept", LOG_STR("volume", v->id),
 			  LOG_STR("why", err->text));
-	else
-		store_clear_journal(c->store, l->id, 1);
-	free(l);
+		free_list(&c->journal);
+	}
 	core_release(c);
+}
+
+static void clear_next(struct core *c)
+{
+	if (c->closed)
+		free_list(&c->journal);
+	if (!c->journal)
+		return;
+	core_hold(c);
+	runtime_volume_delete(c->runtime, c->journal->id, on_leftover_gone, c);
 }
 
 static void explain_volume(struct core *c, const struct found_volume *v)
 {
 	struct session *s = session_find_any(c, str_of(v->id));
-	struct found_volume *journaled = journal_find(c, v->id);
 
 	if (s && s->tenant->number == v->tenant) {
 		s->has_volume = true;
 		return;
 	}
-	if (!s && journaled) {
-		struct leftover *l = mem_new(1, sizeof(*l));
-		l->c = c;
-		memcpy(l->id, v->id, sizeof(l->id));
-		journaled->id[0] = '\0'; /* cleared when the volume is gone */
-		core_hold(c);
-		runtime_volume_delete(c->runtime, l->id, on_leftover_gone, l);
+	if (!s && is_journaled(c, v->id))
 		return;
-	}
 	c->lost++;
 	log_event(LOG_WARN, "lost_volume", LOG_STR("volume", v->id), LOG_INT("tenant", v->tenant),
 		  LOG_STR("why", s ? "another tenant's" : "no session has it"));
@@ -183,25 +199,11 @@ static void drop_row(struct core *c, struct session *s)
 	session_remove(c, s);
 }
 
-static void free_list(struct found_volume **list)
-{
-	for (struct found_volume *v = *list, *next; v; v = next) {
-		next = v->next;
-		free(v);
-	}
-	*list = NULL;
-}
-
 void core_start(struct core *c)
 {
 	for (struct found_volume *v = c->found; v; v = v->next)
 		explain_volume(c, v);
-	for (struct found_volume *v = c->journal; v; v = v->next) {
-		if (v->id[0])
-			store_clear_journal(c->store, v->id, 1);
-	}
 	free_list(&c->found);
-	free_list(&c->journal);
 	for (struct session *s = c->newest, *next; s; s = next) {
 		next = s->next;
 		if (!s->has_volume) {
@@ -213,10 +215,16 @@ void core_start(struct core *c)
 		c->n_ready++;
 	}
 	core_sweep(c, clock_monotonic_us());
-	c->started = true;
+	clear_next(c);
 	ids_pump(c);
 	log_event(LOG_INFO, "sessions_restored", LOG_INT("sessions", c->n_ready),
 		  LOG_INT("lost_volumes", c->lost));
+}
+
+void found_free(struct core *c)
+{
+	free_list(&c->found);
+	free_list(&c->journal);
 }
 
 unsigned core_lost_volumes(const struct core *c)
