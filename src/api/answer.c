@@ -13,13 +13,13 @@
 /* Without the command's own words: numbers, names, warnings, the command as sent. */
 #define LITERALS_MAX (4u * 1024 * 1024)
 
-void source_memory(struct source *s, struct str memory)
+void answer_source_memory(struct answer_source *s, struct str memory)
 {
-	*s = (struct source){ .memory = memory, .head = memory.len, .size = memory.len };
+	*s = (struct answer_source){ .memory = memory, .head = memory.len, .size = memory.len };
 }
 
 /* The line stands alone: a head that ends in the middle of a line gets a line end. */
-static void make_gap(struct source *s, uint64_t dropped)
+static void make_gap(struct answer_source *s, uint64_t dropped)
 {
 	char last = '\n';
 
@@ -30,9 +30,9 @@ static void make_gap(struct source *s, uint64_t dropped)
 					last == '\n' ? "" : "\n", dropped);
 }
 
-void source_output(struct source *s, struct runtime_output *output)
+void answer_source_output(struct answer_source *s, struct runtime_output *output)
 {
-	*s = (struct source){ .output = output };
+	*s = (struct answer_source){ .output = output };
 	if (!output)
 		return;
 	s->size = runtime_output_size(output);
@@ -44,7 +44,7 @@ void source_output(struct source *s, struct runtime_output *output)
 	make_gap(s, dropped);
 }
 
-uint64_t source_size(const struct source *s)
+uint64_t answer_source_size(const struct answer_source *s)
 {
 	return s->size + s->gap_len;
 }
@@ -55,7 +55,7 @@ static size_t least(uint64_t a, size_t b)
 }
 
 /* Of the captured bytes, without the gap. */
-static ssize_t read_captured(const struct source *s, uint64_t offset, void *data, size_t len)
+static ssize_t read_captured(const struct answer_source *s, uint64_t offset, void *data, size_t len)
 {
 	if (s->output)
 		return runtime_output_read(s->output, offset, data, len);
@@ -63,9 +63,9 @@ static ssize_t read_captured(const struct source *s, uint64_t offset, void *data
 	return (ssize_t)len;
 }
 
-ssize_t source_read(const struct source *s, uint64_t offset, void *data, size_t len)
+ssize_t answer_source_read(const struct answer_source *s, uint64_t offset, void *data, size_t len)
 {
-	if (offset >= source_size(s) || !len)
+	if (offset >= answer_source_size(s) || !len)
 		return 0;
 	if (offset < s->head)
 		return read_captured(s, offset, data, least(s->head - offset, len));
@@ -80,13 +80,13 @@ ssize_t source_read(const struct source *s, uint64_t offset, void *data, size_t 
 }
 
 /* Reads len bytes or until the end. */
-static int read_all(const struct source *s, uint64_t offset, char *data, size_t len, size_t *ret,
-		    struct err *err)
+static int read_all(const struct answer_source *s, uint64_t offset, char *data, size_t len,
+		    size_t *ret, struct err *err)
 {
 	size_t have = 0;
 
 	while (have < len) {
-		ssize_t n = source_read(s, offset + have, data + have, len - have);
+		ssize_t n = answer_source_read(s, offset + have, data + have, len - have);
 		if (n < 0)
 			return err_set(err, (int)-n, "captured output cannot be read");
 		if (!n)
@@ -144,10 +144,10 @@ static size_t spaces_at_end(const char *data, size_t len)
 	}
 }
 
-int source_strip(const struct source *s, struct range *ret, struct err *err)
+int answer_source_strip(const struct answer_source *s, struct answer_range *ret, struct err *err)
 {
 	char data[4096];
-	struct range range = { 0, source_size(s) };
+	struct answer_range range = { 0, answer_source_size(s) };
 	size_t n, spaces;
 
 	do {
@@ -169,9 +169,10 @@ int source_strip(const struct source *s, struct range *ret, struct err *err)
 	return 0;
 }
 
-int source_tail(const struct source *s, uint64_t max, struct range *ret, struct err *err)
+int answer_source_tail(const struct answer_source *s, uint64_t max, struct answer_range *ret,
+		       struct err *err)
 {
-	uint64_t size = source_size(s), first = s->gap_len ? s->head + s->gap_len : 0;
+	uint64_t size = answer_source_size(s), first = s->gap_len ? s->head + s->gap_len : 0;
 	char data[4];
 	size_t n, skip = 0;
 
@@ -183,7 +184,7 @@ int source_tail(const struct source *s, uint64_t max, struct range *ret, struct 
 		while (skip < n && skip < 3 && ((unsigned char)data[skip] & 0xc0) == 0x80)
 			skip++;
 	}
-	*ret = (struct range){ first + skip, size };
+	*ret = (struct answer_range){ first + skip, size };
 	return 0;
 }
 
@@ -223,7 +224,7 @@ void answer_literal(struct answer *a)
 		add_piece(a, (struct piece){ NULL, from, a->literals.len });
 }
 
-void answer_text(struct answer *a, const struct source *s, struct range range)
+void answer_text(struct answer *a, const struct answer_source *s, struct answer_range range)
 {
 	answer_literal(a);
 	if (range.from < range.to)
@@ -249,7 +250,7 @@ static void put_text(struct answer *a, struct buf *out, struct str raw, bool las
 static int encode_text(struct answer *a, struct piece *p, struct buf *out, struct err *err)
 {
 	char data[ANSWER_CHUNK];
-	ssize_t n = source_read(p->source, p->at, data, least(p->end - p->at, sizeof(data)));
+	ssize_t n = answer_source_read(p->source, p->at, data, least(p->end - p->at, sizeof(data)));
 
 	if (n <= 0)
 		return err_set(err, n ? (int)-n : EIO, "captured output cannot be read");

@@ -20,7 +20,7 @@
 struct runtime_output;
 
 /* Bytes from memory, or what a command wrote: head, a line that tells what was dropped, tail. */
-struct source {
+struct answer_source {
 	struct str memory;	       /* borrowed */
 	struct runtime_output *output; /* owned by whoever fills the source; NULL: memory */
 	uint64_t head, size;	       /* of the captured bytes; size without the line */
@@ -28,22 +28,23 @@ struct source {
 	unsigned gap_len;
 };
 
-void source_memory(struct source *s, struct str memory);
+void answer_source_memory(struct answer_source *s, struct str memory);
 /* output may be NULL: empty. */
-void source_output(struct source *s, struct runtime_output *output);
-uint64_t source_size(const struct source *s);
+void answer_source_output(struct answer_source *s, struct runtime_output *output);
+uint64_t answer_source_size(const struct answer_source *s);
 /* At most len bytes at the offset; 0 at the end, negative errno. */
-ssize_t source_read(const struct source *s, uint64_t offset, void *data, size_t len);
+ssize_t answer_source_read(const struct answer_source *s, uint64_t offset, void *data, size_t len);
 
 /* A part of a source. */
-struct range {
+struct answer_range {
 	uint64_t from, to;
 };
 
 /* The part without Unicode white space at both ends; empty: from == to. */
-int source_strip(const struct source *s, struct range *ret, struct err *err);
+int answer_source_strip(const struct answer_source *s, struct answer_range *ret, struct err *err);
 /* The last max bytes, cut before a character. Never reaches before the gap. */
-int source_tail(const struct source *s, uint64_t max, struct range *ret, struct err *err);
+int answer_source_tail(const struct answer_source *s, uint64_t max, struct answer_range *ret,
+		       struct err *err);
 
 #define ANSWER_PIECES_MAX 16
 /* Bytes of a source that are looked at together. */
@@ -52,14 +53,14 @@ int source_tail(const struct source *s, uint64_t max, struct range *ret, struct 
 #define ANSWER_CHUNK_ENCODED (ANSWER_CHUNK * 6 + 64)
 
 struct piece {
-	const struct source *source; /* NULL: literal */
-	uint64_t at, end;	     /* in the source, or in the literals */
+	const struct answer_source *source; /* NULL: literal */
+	uint64_t at, end;		    /* in the source, or in the literals */
 };
 
 struct answer {
 	struct buf literals;
-	struct source sources[2]; /* stdout and stderr, or the content of a file */
-	char *owned;		  /* memory behind a source; owned */
+	struct answer_source sources[2]; /* stdout and stderr, or the content of a file */
+	char *owned;			 /* memory behind a source; owned */
 	struct piece pieces[ANSWER_PIECES_MAX];
 	unsigned n_pieces, current;
 	struct utf8_fix fix;
@@ -71,7 +72,7 @@ void answer_fini(struct answer *a);
 /* Finished text: everything that was written to ->literals since the last piece. */
 void answer_literal(struct answer *a);
 /* A part of a source as the inside of a JSON string. Puts the literals before it first. */
-void answer_text(struct answer *a, const struct source *s, struct range range);
+void answer_text(struct answer *a, const struct answer_source *s, struct answer_range range);
 /* Appends at least room bytes to out, or all that is left. 1: more to come, 0: finished, negative:
  * the source cannot be read. out's maximum lies at least ANSWER_CHUNK_ENCODED above room. */
 int answer_encode(struct answer *a, struct buf *out, size_t room, struct err *err);

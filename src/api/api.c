@@ -69,12 +69,18 @@ static void give_up(struct request *r)
 		request_free(r);
 }
 
+/* Not in api_close itself: the server may be calling, and its exchanges end here. */
 static void handle_closed(uv_handle_t *handle)
 {
 	struct api *a = handle->data;
 
 	if (--a->handles_open)
 		return;
+	while (a->requests) {
+		struct request *r = a->requests;
+		a->requests = r->next;
+		give_up(r);
+	}
 	void (*closed)(void *data) = a->closed;
 	void *data = a->closed_data;
 	buf_fini(&a->scratch);
@@ -87,11 +93,7 @@ static void handle_closed(uv_handle_t *handle)
 
 void api_close(struct api *a, void (*closed)(void *data), void *data)
 {
-	while (a->requests) {
-		struct request *r = a->requests;
-		a->requests = r->next;
-		give_up(r);
-	}
+	a->closing = true;
 	a->closed = closed;
 	a->closed_data = data;
 	a->handles_open = 2;

@@ -104,7 +104,7 @@ void events_start(struct request *r)
 	r->events.waiting = BUF(WAITING_MAX + 1024);
 	r->events.ping_at_ms = clock_monotonic_ms() + PING_MS;
 	http_begin(r->x, &reply, -1);
-	if (!a->ping_on)
+	if (!a->ping_on && !a->closing)
 		uv_timer_start(&a->ping, events_ping, 1000, 1000);
 	a->ping_on = true;
 }

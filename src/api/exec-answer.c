@@ -7,11 +7,12 @@
 #include "core/core.h"
 
 /* One stream under its marker, stripped; nothing when it is blank. */
-static int put_stream(struct answer *a, const char *marker, const struct source *s, struct err *err)
+static int put_stream(struct answer *a, const char *marker, const struct answer_source *s,
+		      struct err *err)
 {
-	struct range range;
+	struct answer_range range;
 
-	if (source_strip(s, &range, err) < 0)
+	if (answer_source_strip(s, &range, err) < 0)
 		return -err->code;
 	if (range.from == range.to)
 		return 0;
@@ -48,20 +49,20 @@ static int put_text_form(struct answer *a, const struct exec_result *result, str
 
 static void put_whole(struct answer *a, const char *key, enum runtime_stream stream, bool empty)
 {
-	const struct source *s = &a->sources[stream];
+	const struct answer_source *s = &a->sources[stream];
 
 	buf_printf(&a->literals, ",\"%s\":\"", key);
 	if (!empty)
-		answer_text(a, s, (struct range){ 0, source_size(s) });
+		answer_text(a, s, (struct answer_range){ 0, answer_source_size(s) });
 	buf_put_char(&a->literals, '"');
 }
 
 static int put_partial(struct answer *a, const char *key, enum runtime_stream stream,
 		       struct err *err)
 {
-	struct range range;
+	struct answer_range range;
 
-	if (source_tail(&a->sources[stream], LIMIT_PARTIAL_OUTPUT, &range, err) < 0)
+	if (answer_source_tail(&a->sources[stream], LIMIT_PARTIAL_OUTPUT, &range, err) < 0)
 		return -err->code;
 	buf_printf(&a->literals, ",\"%s\":\"", key);
 	answer_text(a, &a->sources[stream], range);
@@ -101,7 +102,7 @@ int exec_answer_make(struct answer *a, struct str command, struct exec_result *r
 	bool timed_out = result->run->timed_out;
 
 	for (unsigned i = 0; i < 2; i++)
-		source_output(&a->sources[i], take_ptr(result->run->streams[i]));
+		answer_source_output(&a->sources[i], take_ptr(result->run->streams[i]));
 	if (event)
 		buf_put_text(&a->literals, "event: result\ndata: ");
 	json_out_object(&o, NULL);

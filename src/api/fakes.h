@@ -12,6 +12,8 @@
 #include "core/core.h"
 #include "http/server.h"
 
+#ifndef FAKES_CORE_ONLY
+
 /* ---- What http/server.h promises ---- */
 
 struct http_exchange {
@@ -46,6 +48,8 @@ void fake_drain(struct http_exchange *x);
 /* The answer as JSON; fails the test when it is none. */
 json_t *fake_json(struct http_exchange *x);
 bool fake_has_field(struct http_exchange *x, const char *line);
+
+#endif
 
 /* ---- What core/core.h promises ---- */
 

@@ -42,7 +42,7 @@ struct api {
 	struct buf description;	  /* /openapi.json */
 	uv_idle_t pump;		  /* runs while a long answer can go on */
 	uv_timer_t ping;	  /* runs while event streams are open */
-	bool pump_on, ping_on;
+	bool pump_on, ping_on, closing;
 	unsigned handles_open;
 	void (*closed)(void *data);
 	void *closed_data;

@@ -45,7 +45,7 @@ void send_rest(struct request *r)
 
 	r->sending = true;
 	for (unsigned i = 0; more > 0; i++) {
-		if (http_exchange_is_gone(r->x)) {
+		if (http_exchange_is_gone(r->x) || r->api->closing) {
 			http_abort(r->x);
 			request_free(r);
 			return;

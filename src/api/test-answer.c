@@ -170,19 +170,19 @@ static void a_missing_stream_is_empty(void **state)
 static void partial_output_is_the_end_in_whole_characters(void **state)
 {
 	_cleanup_buf_ struct buf text = BUF(MIB);
-	struct source s;
-	struct range range;
+	struct answer_source s;
+	struct answer_range range;
 	struct err err;
 
 	for (unsigned i = 0; i < 100000; i++)
 		buf_put_text(&text, "\xc3\xbc");
 	buf_put_char(&text, '!');
-	source_memory(&s, buf_str(&text));
-	assert_int_equal(source_tail(&s, LIMIT_PARTIAL_OUTPUT, &range, &err), 0);
+	answer_source_memory(&s, buf_str(&text));
+	assert_int_equal(answer_source_tail(&s, LIMIT_PARTIAL_OUTPUT, &range, &err), 0);
 	assert_int_equal(range.to, text.len);
 	assert_int_equal(range.to - range.from, LIMIT_PARTIAL_OUTPUT - 1);
 	assert_int_equal((unsigned char)text.data[range.from], 0xc3);
-	assert_int_equal(source_tail(&s, text.len, &range, &err), 0);
+	assert_int_equal(answer_source_tail(&s, text.len, &range, &err), 0);
 	assert_int_equal(range.from, 0);
 }
 
@@ -253,8 +253,8 @@ static void white_space_of_any_length_is_stripped(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(units); i++) {
 		for (unsigned n = 1360; n < 4100; n += 1363) {
 			_cleanup_buf_ struct buf text = BUF(MIB);
-			struct source s;
-			struct range range;
+			struct answer_source s;
+			struct answer_range range;
 			struct err err;
 			size_t start;
 			for (unsigned k = 0; k < n; k++)
@@ -263,12 +263,12 @@ static void white_space_of_any_length_is_stripped(void **state)
 			buf_put_text(&text, "x y");
 			for (unsigned k = 0; k < n; k++)
 				buf_put_text(&text, units[i]);
-			source_memory(&s, buf_str(&text));
-			assert_int_equal(source_strip(&s, &range, &err), 0);
+			answer_source_memory(&s, buf_str(&text));
+			assert_int_equal(answer_source_strip(&s, &range, &err), 0);
 			assert_int_equal(range.from, start);
 			assert_int_equal(range.to, start + 3);
-			source_memory(&s, (struct str){ text.data, start });
-			assert_int_equal(source_strip(&s, &range, &err), 0);
+			answer_source_memory(&s, (struct str){ text.data, start });
+			assert_int_equal(answer_source_strip(&s, &range, &err), 0);
 			assert_int_equal(range.from, range.to);
 		}
 	}

@@ -64,11 +64,11 @@ static void answer_content(struct request *r, struct str path, struct str bytes)
 		a->owned = mem_dup_n(bytes.data, bytes.len);
 		bytes.data = a->owned;
 	}
-	source_memory(&a->sources[0], bytes);
+	answer_source_memory(&a->sources[0], bytes);
 	json_out_object(&o, NULL);
 	json_out_str(&o, "path", path);
 	buf_put_text(&a->literals, ",\"content\":\"");
-	answer_text(a, &a->sources[0], (struct range){ 0, bytes.len });
+	answer_text(a, &a->sources[0], (struct answer_range){ 0, bytes.len });
 	buf_put_text(&a->literals, "\"}");
 	answer_literal(a);
 	send_answer(r);
