@@ -250,6 +250,9 @@ class Server:
                 self.process.returncode,
                 self.log_tail(),
             )
+            # What a sanitized build found; a plain one never writes these words.
+            for words in ("AddressSanitizer", "runtime error:", "LeakSanitizer"):
+                assert words not in self.log(), self.log()[-6000:]
             left = self.left_over()
             assert not left, "left on the host: %s\n%s" % (left, self.log_tail())
 

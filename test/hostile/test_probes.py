@@ -485,6 +485,35 @@ def _(box):
     return box.py("show(call(250, 10, -3, b'user', b'airlock-canary', 0))") in ("EPERM", "ENOKEY")
 
 
+@probe(110, "urgent data on local sockets is refused", red=["seccomp"])
+def _(box):
+    return set(
+        box.py(
+            "import socket\n"
+            "a, b = socket.socketpair()\n"
+            "show([tries(a.send, b'x', 1), tries(a.sendmsg, [b'x'], [], 1), tries(b.recv, 1, 1 | 64)])\n"
+        )
+    ) == {"EOPNOTSUPP"}
+
+
+@probe(110, "requests that load modules of the network are refused", red=["seccomp"])
+def _(box):
+    return set(
+        box.py(
+            "import socket\n"
+            "s = socket.socket()\n"
+            "show([call(16, s.fileno(), r, bytes(64)) for r in (0x8940, 0x8941, 0x8982, 0x8983,"
+            " 0x89a0, 0x89a2)])\n"
+        )
+    ) == {"EPERM"}
+
+
+@probe(146, "nobody makes the host write everything out", red=["seccomp"])
+def _(box):
+    assert box.sh("sync; echo x > f; sync f; echo $?")["stdout"] == "0\n"
+    return box.py("show(call(162))") == "EPERM"
+
+
 @probe(113, "the 32-bit entry is closed", red=["seccomp"])
 def _(box):
     # mov eax, 20 (getpid); int 0x80; ret

@@ -372,7 +372,9 @@ def test_two_thousand_commands_leak_nothing(ours):
 
         harness.wait_until(settled, 20, "the host is as before: %s, %s" % (
             vars(before), vars(harness.Inventory(server))))
-        assert harness.rss_kib(pid) - rss < 8 << 10
+        # A sanitizer keeps what is freed for a while.
+        if not os.environ.get("AIRLOCK_SANITIZED"):
+            assert harness.rss_kib(pid) - rss < 8 << 10
     finally:
         server.stop()
     server.release()

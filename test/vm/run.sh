@@ -27,7 +27,7 @@ trap 'rm -rf "$work"' EXIT
 mkdir -p "$work/job/out" "$out"
 cp -a "$tree" "$work/job/tree"
 printf 'cd /job/tree\n%s\n' "$command" >"$work/job/cmd"
-mke2fs -q -t ext4 -O ^has_journal -m 0 -d "$work/job" "$work/job.img" "${VM_DISK:-3G}" >/dev/null
+mke2fs -q -t ext4 -O ^has_journal -m 0 -d "$work/job" "$work/job.img" "${VM_DISK:-12G}" >/dev/null
 rm -rf "$work/job"
 
 timeout "${VM_TIMEOUT:-900}" qemu-system-x86_64 -accel tcg,thread=multi -machine q35 -cpu max -smp 2 \
