@@ -51,26 +51,16 @@ static const struct {
 	{ "/proc", FILE_RIGHTS }, /* own oom_score_adj, comm, and the like */
 };
 
-static int drop_bounding(uint64_t keep, struct err *err)
+int lock_bounding(struct err *err)
 {
-	for (int cap = 0; cap < 64; cap++) {
-		if ((keep >> cap) & 1)
-			continue;
+	for (int cap = 0; cap < 64; cap++)
 		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0) {
 			if (errno == EINVAL)
 				return 0; /* beyond the kernel's last capability */
 			return err_errno(err, "cannot drop capability %d from the bounding set",
 					 cap);
 		}
-	}
 	return 0;
-}
-
-int lock_init_bounding(struct err *err)
-{
-	return drop_bounding(1u << CAP_SETUID | 1u << CAP_SETGID | 1u << CAP_KILL |
-				     1u << CAP_SETPCAP | 1u << CAP_SYS_ADMIN,
-			     err);
 }
 
 int lock_keep_capabilities(uint64_t keep, struct err *err)
@@ -94,7 +84,7 @@ int lock_tenant(struct err *err)
 	int r;
 
 	if (!knob_off(KNOB_CAPABILITIES)) {
-		r = drop_bounding(0, err);
+		r = lock_bounding(err);
 		if (r < 0)
 			return r;
 		/* KEEP_CAPS must not stay on; everything else is set and locked. */

@@ -11,8 +11,8 @@
 
 #include "base/err.h"
 
-/* Init's own: bounding set reduced to the capabilities it may ever use. Call as inner root. */
-int lock_init_bounding(struct err *err);
+/* Empties the bounding set. Needs CAP_SETPCAP. */
+int lock_bounding(struct err *err);
 /* Init keeps exactly these (a mask of 1 << CAP_...), in the effective and permitted sets. */
 int lock_keep_capabilities(uint64_t keep, struct err *err);
 

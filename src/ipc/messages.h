@@ -221,20 +221,17 @@ struct li_attach {
 
 /* ---- airlockd -> init ------------------------------------------------------------------------ */
 enum di_type {
-	DI_EXEC = 1, /* struct di_exec + specification memfd, stdout, stderr, [stdin] */
+	DI_EXEC = 1, /* struct di_exec + specification memfd, stdout, stderr, [stdin]. The end of
+			the command ends the sandbox; ID_EXITED is the last message */
 	DI_FILE = 2, /* struct di_file + specification memfd, [pipe for the bytes] */
-	DI_KILL = 3, /* struct di_kill: end the command with this id and all its children */
+	DI_KILL = 3, /* struct di_kill: end the command and all its children */
 	DI_END = 4,  /* empty: end the sandbox */
 };
 
 struct di_exec {
-	uint32_t flags; /* DI_EXEC_... */
+	uint32_t flags; /* 0 */
 	uint32_t reserved;
 };
-
-/* The sandbox goes on after the command (persistent). Without it, the end of the command ends the
- * sandbox: everything in it is killed, ID_EXITED is the last message. */
-#define DI_EXEC_KEEP 1u
 
 struct di_kill {
 	uint32_t id;

@@ -33,7 +33,7 @@ enum rule_arch { RULE_X86_64, RULE_AARCH64, RULE_ARCHES };
 
 enum rule_profile {
 	RULE_TENANT = 1u << 0, /* code of a tenant */
-	RULE_INIT = 1u << 1,   /* PID 1 of a sandbox: the tenant's calls and a few of its own */
+	RULE_INIT = 1u << 1,   /* PID 1 of a sandbox, once the tenant process is forked */
 	RULE_DAEMON = 1u << 2, /* airlockd */
 };
 
@@ -89,3 +89,4 @@ extern const struct rule_args args_mmap, args_mprotect, args_madvise, args_memfd
 extern const struct rule_args args_clone, args_prctl, args_arch_prctl, args_personality;
 extern const struct rule_args args_seccomp, args_set_one_id, args_set_two_ids, args_set_three_ids;
 extern const struct rule_args args_socket, args_socketpair, args_setsockopt, args_getsockopt;
+extern const struct rule_args args_flags_third, args_flags_fourth;

@@ -283,27 +283,20 @@ static void the_programs_say_what_the_table_says(void **state)
 	assert_true(tried > 1000);
 }
 
-static void compare_init(void *data, const uint32_t *words)
+/* Init forks its one process before it is filtered; afterwards it talks, waits, kills and ends. */
+static void init_may_make_few_calls(void **state)
 {
-	struct subject *s = data;
-
-	if (judge(s->group, s->rule, RULE_TENANT, words) == 0)
-		assert_int_equal(judge(s->group, s->rule, RULE_INIT, words), 0);
-}
-
-/* A tenant is a fork of init and has both filters: what init lacks, the tenant would lack too. */
-static void init_may_make_every_call_of_a_tenant(void **state)
-{
-	static const uint32_t none[6] = { 0 };
+	static const char few[] = " read write close poll ppoll exit exit_group clock_gettime "
+				  "restart_syscall rt_sigreturn sendmsg recvmsg prctl wait4 waitid "
+				  "kill capset move_mount ";
+	char word[64];
 
 	for (size_t g = 0; g < rule_groups_n; g++)
 		for (size_t i = 0; i < rule_groups[g].n; i++) {
-			struct subject s = { &rule_groups[g], &rule_groups[g].rules[i], 0 };
+			const struct rule *r = &rule_groups[g].rules[i];
 
-			if (s.rule->args)
-				each_combination(s.rule->args, compare_init, &s);
-			else
-				compare_init(&s, none);
+			snprintf(word, sizeof(word), " %s ", r->name);
+			assert_int_equal(!!(r->who & RULE_INIT), !!strstr(few, word));
 		}
 }
 
@@ -493,7 +486,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_programs_say_what_the_table_says),
-		cmocka_unit_test(init_may_make_every_call_of_a_tenant),
+		cmocka_unit_test(init_may_make_few_calls),
 		cmocka_unit_test(another_architecture_is_killed),
 		cmocka_unit_test(numbers_of_x32_and_beyond_are_unknown),
 		cmocka_unit_test(every_clause_decides_about_something),

@@ -493,7 +493,7 @@ def _(box):
             "a, b = socket.socketpair()\n"
             "show([tries(a.send, b'x', 1), tries(a.sendmsg, [b'x'], [], 1), tries(b.recv, 1, 1 | 64)])\n"
         )
-    ) == {"EOPNOTSUPP"}
+    ) == {"ENOTSUP"}
 
 
 @probe(110, "requests that load modules of the network are refused", red=["seccomp"])
