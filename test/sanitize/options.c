@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * options: linked into the programs of sanitized builds. Our processes get an empty environment and
- * close their fences early, so what the sanitizers' runtime should know is said here. Leaks are looked
- * for by the unit tests; a confined process may not stop its own threads to look for them.
+ * close their fences early, so what the sanitizers' runtime should know is said here. Leaks are
+ * looked for by the unit tests; a confined process may not stop its own threads to look for them.
  */
 const char *__asan_default_options(void);
 const char *__ubsan_default_options(void);
