@@ -73,10 +73,12 @@ static const struct plan_step masks[] = {
 	MASK_FILE("/proc/softirqs"),	MASK_FILE("/proc/schedstat"),
 	MASK_FILE("/proc/modules"),	MASK_FILE("/proc/slabinfo"),
 	MASK_FILE("/proc/config.gz"),	MASK_FILE("/proc/sysrq-trigger"),
-	MASK_FOLDER("/proc/acpi"),	MASK_FOLDER("/proc/scsi"),
-	MASK_FOLDER("/proc/pressure"),	READ_ONLY("/proc/sys"),
-	READ_ONLY("/proc/irq"),		READ_ONLY("/proc/bus"),
-	READ_ONLY("/proc/fs"),
+	MASK_FILE("/proc/cmdline"),	MASK_FILE("/proc/diskstats"),
+	MASK_FILE("/proc/locks"),	MASK_FOLDER("/proc/acpi"),
+	MASK_FOLDER("/proc/asound"),	MASK_FOLDER("/proc/scsi"),
+	MASK_FOLDER("/proc/pressure"),	MASK_FOLDER("/proc/irq"),
+	MASK_FOLDER("/proc/bus"),	MASK_FOLDER("/proc/fs"),
+	READ_ONLY("/proc/sys"),
 };
 
 static const struct plan_step rest[] = {
