@@ -203,7 +203,7 @@ def _(box):
         " 'diskstats', 'locks')])"
     )
     listed = box.sh("ls -A /proc/bus /proc/fs /proc/irq | grep -v : | grep .")["stdout"]
-    return all(size in (0, "ENOENT", "EACCES", "EPERM") for size in sizes)
+    return not listed and all(size in (0, "ENOENT", "EACCES", "EPERM") for size in sizes)
 
 
 @probe(40, "what takes orders is read-only", red=["mask_proc"])
@@ -723,6 +723,8 @@ def _(box):
             "timeout 1 sh -c 'while :; do :; done' & timeout 1 sh -c 'while :; do :; done'; wait", 10
         )
         best = max(best, result["cpu_ms"] / result["duration_ms"])
+    if best < 1.25 and box.server.env.get("AIRLOCK_TEST_OFF") and os.getloadavg()[0] > 2.5:
+        raise NotExercised("other programs leave no more than one processor")
     return best < 1.25
 
 
