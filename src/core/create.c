@@ -212,12 +212,14 @@ static void on_stored(void *data, const struct err *err)
 	s->state = SESSION_READY;
 	s->idle_since_us = clock_monotonic_us();
 	c->n_ready++;
-	if (cr->fn) {
+	bool late = !cr->fn || (c->closed && c->config.ephemeral);
+	if (cr->fn)
 		usage_add(c, s->tenant, 1, 0, 0);
-		answer_create(cr, s, NULL);
-	} else {
-		session_delete(c, s, NULL, NULL); /* it came too late */
-	}
+	session_ref(s);
+	answer_create(cr, s, NULL);
+	if (late && s->state == SESSION_READY)
+		session_delete(c, s, NULL, NULL);
+	session_unref(s);
 	create_end(cr);
 }
 
@@ -293,7 +295,8 @@ void ids_pump(struct core *c)
 			c->creates_last = NULL;
 		create_volume(cr, c->ids[--c->n_ids]);
 	}
-	if (c->n_ids + JOURNAL_BATCH <= ARRAY_SIZE(c->ids) && !c->ids_asked && !c->stopping)
+	bool wanted = c->creates_first || !c->stopping;
+	if (wanted && !c->ids_asked && c->n_ids + JOURNAL_BATCH <= ARRAY_SIZE(c->ids))
 		ids_ask(c);
 }
 

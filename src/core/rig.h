@@ -12,7 +12,7 @@
 #include "core/core.h"
 #include "store/store.h"
 
-#define RIG_VOLUMES 64
+#define RIG_VOLUMES 256
 
 enum rig_kind {
 	RIG_EXEC,

@@ -459,6 +459,29 @@ static void after_a_stop_nothing_is_made(void **state)
 	assert_string_equal(create(r, r->a, &p).slug, "stopping");
 }
 
+static void closing_answers_every_create_that_is_under_way(void **state)
+{
+	struct rig *r = *state;
+	const struct session_params p = { .template_name = BASE };
+	const struct tenant_limits limits = { 300, 120, 4, 3, 20, 10240, 5 };
+	static struct outcome o[200];
+
+	rig_close(r);
+	r->config.max_sessions = 300;
+	r->config.ephemeral = true;
+	rig_open(r);
+	core_set_limits(r->core, STR("a"), &limits);
+	memset(o, 0, sizeof(o));
+	for (size_t i = 0; i < ARRAY_SIZE(o); i++)
+		session_create(r->core, r->a, &p, on_session, &o[i]);
+	rig_close(r);
+	for (size_t i = 0; i < ARRAY_SIZE(o); i++)
+		assert_int_equal(o[i].n, 1);
+	assert_int_equal(r->runtime.disk->n_volumes, 0);
+	rig_open(r);
+	assert_int_equal(session_count(r->core), 0);
+}
+
 /* ---- Crashes ---- */
 
 static void scene_made(struct rig *r)
@@ -574,6 +597,7 @@ int main(void)
 		T(idle_clocks_go_on_over_a_restart),
 		T(ephemeral_sessions_end_with_a_clean_stop),
 		T(after_a_stop_nothing_is_made),
+		T(closing_answers_every_create_that_is_under_way),
 		T(a_kill_between_any_two_steps_leaves_nothing_unexplained),
 		T(a_volume_that_nobody_explains_is_kept_and_counted),
 		T(a_volume_of_another_tenant_is_not_the_sessions),
