@@ -8,6 +8,8 @@
 #define ITEMS_MAX 100
 #define INPUT_CHARACTERS 200
 #define TEXT_MAX 256
+/* Far more than ITEMS_MAX items with their names and inputs can have. */
+#define LIST_MAX (1024u * 1024)
 
 enum ctx { CTX_NONE, CTX_ERROR, CTX_GE, CTX_LE, CTX_MAX_LENGTH };
 
@@ -42,7 +44,7 @@ static const struct kind {
 
 void problems_init(struct problems *p, bool quiet)
 {
-	*p = (struct problems){ .buf = BUF(256 * 1024), .quiet = quiet };
+	*p = (struct problems){ .buf = BUF(LIST_MAX), .quiet = quiet };
 	p->out = JSON_OUT(&p->buf);
 }
 

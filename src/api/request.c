@@ -53,6 +53,14 @@ struct json_out request_json(struct request *r)
 
 void request_reply(struct request *r, int status, struct str json)
 {
+	struct err full;
+
+	/* Half an object is no answer. */
+	if (buf_is_full(&r->api->scratch)) {
+		err_set(&full, EOVERFLOW, "the answer is too long");
+		request_fail_err(r, &full);
+		return;
+	}
 	struct http_reply reply = { .status = status, .content_type = "application/json" };
 
 	http_reply(r->x, &reply, json);
