@@ -51,6 +51,8 @@
 #define STOP_ALL_MS 2000
 #define ENDING_MS 500
 #define AGAIN_MS 100
+/* Calls that the sweeper has not answered. */
+#define CALLS_MAX 256
 /* So that one peer that floods keeps no other waiting. */
 #define MESSAGES_PER_TURN 32
 
@@ -86,6 +88,13 @@ static struct {
 	uint32_t generations;
 	int64_t retire_at_ms;
 	struct sandbox sandboxes[LAYOUT_SLOTS];
+	/* A ring: the sweeper answers in the order of the calls. */
+	struct call {
+		uint8_t type;
+		bool stale; /* of an earlier airlockd */
+		uint32_t id;
+	} calls[CALLS_MAX];
+	unsigned first_call, n_calls;
 } h;
 
 /* ---- Sending ---- */
@@ -372,20 +381,37 @@ static int on_kill(const struct wire_msg *msg)
 	return 0;
 }
 
+static struct call *next_call(void)
+{
+	struct call *c = &h.calls[h.first_call];
+
+	h.first_call = (h.first_call + 1) % CALLS_MAX;
+	h.n_calls--;
+	return c;
+}
+
+static void refuse_call(const struct call *c, const char *text)
+{
+	struct ld_volume_stat body = { .code = EAGAIN };
+
+	if (c->type == LS_VOLUME_STAT)
+		to_daemon(LD_VOLUME_STAT, c->id, &body, sizeof(body), NULL, 0);
+	else
+		done_to_daemon(c->id, EAGAIN, text);
+}
+
 /* Volume calls go to the sweeper as they are, under the same id, after the name was checked. */
 static int forward(const struct wire_msg *msg, uint8_t type, const char *name)
 {
+	struct call c = { .type = type, .id = msg->head.id };
+
 	if (name && !volume_name_ok(name))
 		return -EPROTO;
-	if (wire_send(h.peers[PEER_SWEEPER].sock, type, msg->head.id, msg->body, msg->body_len,
-		      NULL, 0) < 0) {
-		if (type == LS_VOLUME_STAT) {
-			struct ld_volume_stat body = { .code = EAGAIN };
-			to_daemon(LD_VOLUME_STAT, msg->head.id, &body, sizeof(body), NULL, 0);
-		} else {
-			done_to_daemon(msg->head.id, EAGAIN, "the sweeper is busy");
-		}
-	}
+	if (h.n_calls == CALLS_MAX || wire_send(h.peers[PEER_SWEEPER].sock, type, msg->head.id,
+						msg->body, msg->body_len, NULL, 0) < 0)
+		refuse_call(&c, "the sweeper is busy");
+	else
+		h.calls[(h.first_call + h.n_calls++) % CALLS_MAX] = c;
 	return 0;
 }
 
@@ -495,6 +521,10 @@ static int on_sweeper_message(const struct wire_msg *msg)
 {
 	struct ld_status status;
 
+	if (h.n_calls == 0 || h.calls[h.first_call].id != msg->head.id)
+		return -EPROTO;
+	if (next_call()->stale)
+		return 0;
 	switch (msg->head.type) {
 	case SL_DONE:
 		to_daemon(LD_DONE, msg->head.id, msg->body, msg->body_len, NULL, 0);
@@ -587,6 +617,11 @@ static void peer_ended(enum peer_kind kind, int status)
 	peer_close(p);
 	if (kind == PEER_DAEMON) {
 		h.greeted = false;
+		/* The next one counts its requests from the start again. */
+		for (unsigned i = 0; i < CALLS_MAX; i++)
+			h.calls[i].stale = true;
+		for (unsigned i = 0; i < LAYOUT_SLOTS; i++)
+			h.sandboxes[i].request = 0;
 		/* 78: it refuses its configuration or its database; no restart will change that. */
 		if (WIFEXITED(status) && WEXITSTATUS(status) == 78 && !h.stopping) {
 			h.exit_status = 78;
@@ -596,6 +631,11 @@ static void peer_ended(enum peer_kind kind, int status)
 	}
 	if (kind == PEER_BUILDER)
 		builder_lost();
+	while (kind == PEER_SWEEPER && h.n_calls > 0) {
+		const struct call *c = next_call();
+		if (!c->stale)
+			refuse_call(c, "the sweeper was restarted");
+	}
 	if (h.stopping)
 		return;
 	log_event(LOG_WARN, "restarting", LOG_STR("process", p->name), LOG_INT("status", status));

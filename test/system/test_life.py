@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Starting, stopping, crashing: what was acknowledged stays, and nothing is left on the host."""
 
+import ctypes
+import fcntl
 import os
 import random
 import signal
+import socket
+import sys
+import termios
 import threading
 import time
 
@@ -524,3 +529,30 @@ def test_a_refused_upload_is_drained_and_answered(server):
             answer = harness.read_raw(s)
             assert answer.status == status
             assert b"connection: close" in answer.head.lower()
+
+
+def data_waits(pid):
+    """Whether a message lies unread in one of the sockets of a process."""
+    pidfd = os.pidfd_open(pid)
+    waits = 0
+    for name in os.listdir("/proc/%d/fd" % pid):
+        if os.readlink("/proc/%d/fd/%s" % (pid, name)).startswith("socket:"):
+            with socket.socket(fileno=ctypes.CDLL(None).syscall(438, pidfd, int(name), 0)) as copy:
+                if not copy.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+                    unread = fcntl.ioctl(copy, termios.FIONREAD, bytes(4))
+                    waits += int.from_bytes(unread, sys.byteorder)
+    os.close(pidfd)
+    return waits > 0
+
+
+def test_a_request_is_answered_when_the_sweeper_dies_over_it():
+    server = fresh().start()
+    sweeper = server.process_of("airlock-sweeper")[0]
+    os.kill(sweeper, signal.SIGSTOP)
+    with harness.in_background(server.post, "/v1/sessions", {}) as result:
+        harness.wait_until(lambda: data_waits(sweeper), 10, "the request has come to the sweeper")
+        os.kill(sweeper, signal.SIGKILL)
+    assert result[0].status == 503
+    harness.wait_until(lambda: server.post("/v1/sessions", {}).status == 201, 5, "it works again")
+    server.stop()
+    server.release()
