@@ -116,7 +116,8 @@ static void environment_fini(struct environment *env)
 
 static void environment_fill(struct environment *env, const struct exec_params *p)
 {
-	static_assert(ARRAY_SIZE(base_environment) + LIMIT_ENV_VARS <= ENV_MAX);
+	_Static_assert(ARRAY_SIZE(base_environment) + LIMIT_ENV_VARS <= ENV_MAX,
+		       "the environment fits");
 
 	for (; env->n < ARRAY_SIZE(base_environment); env->n++)
 		env->strings[env->n] = base_environment[env->n];
