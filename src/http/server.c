@@ -29,8 +29,12 @@ static void maybe_free(struct http_server *server)
 	if (!server->finished || server->n_handles)
 		return;
 	void (*closed)(void *data) = take_ptr(server->closed);
-	if (closed)
+	if (closed) {
+		/* It may answer the last exchange, which must not free the server under us. */
+		server->n_exchanges++;
 		closed(server->closed_data);
+		server->n_exchanges--;
+	}
 	if (server->n_exchanges)
 		return;
 	free(server->read_buffer);
