@@ -108,13 +108,6 @@ int lock_tenant(struct err *err)
 	return 0;
 }
 
-int lock_landlock_abi(void)
-{
-	long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
-
-	return abi > 0 ? (int)abi : 0;
-}
-
 static int add_rule(int ruleset, const char *path, uint64_t rights, struct err *err)
 {
 	struct landlock_path_beneath_attr attr = { .allowed_access = rights };
@@ -130,10 +123,11 @@ static int add_rule(int ruleset, const char *path, uint64_t rights, struct err *
 
 int lock_landlock(struct err *err)
 {
-	int abi = lock_landlock_abi();
+	int abi =
+		(int)syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
 	struct ruleset_attr attr = { .access_fs = ALL_RIGHTS };
 
-	if (abi == 0 || knob_off(KNOB_LANDLOCK))
+	if (abi <= 0 || knob_off(KNOB_LANDLOCK))
 		return 0;
 	if (abi < 5)
 		attr.access_fs &= ~RIGHT_IOCTL_DEV;

@@ -20,8 +20,6 @@ int lock_keep_capabilities(uint64_t keep, struct err *err);
  * no new privileges, not dumpable until exec. The seccomp filter comes last, by the caller. */
 int lock_tenant(struct err *err);
 
-/* The Landlock ABI of the kernel, 0 when there is none. */
-int lock_landlock_abi(void);
 /* Restricts the calling process: read and execute everywhere, write in /workspace, /tmp, /dev/shm
  * and to devices. To be called after /workspace was attached: a rule on a covered mount point is
  * ignored. Returns the ABI in force (0: the kernel has none), negative on failure. */

@@ -135,9 +135,6 @@ static void take_step(const struct plan_step *s)
 	case PLAN_DEVPTS:
 		mount_new("devpts", s, MS_NOSUID | MS_NOEXEC);
 		break;
-	case PLAN_MQUEUE:
-		mount_new("mqueue", s, MS_NOSUID | MS_NODEV | MS_NOEXEC);
-		break;
 	case PLAN_WRITE:
 		write_text(s->path, s->text);
 		break;

@@ -684,7 +684,9 @@ static void retire_idle(int64_t now)
 				idle = false;
 		if (!idle)
 			continue;
-		wire_send(h.peers[PEER_BUILDER].sock, LB_RETIRE, 0, &body, sizeof(body), NULL, 0);
+		if (wire_send(h.peers[PEER_BUILDER].sock, LB_RETIRE, 0, &body, sizeof(body), NULL,
+			      0) < 0)
+			continue; /* the builder would keep what is forgotten here */
 		for (struct sandbox *o = h.sandboxes; o < h.sandboxes + LAYOUT_SLOTS; o++)
 			if (o->tenant == body.tenant && o->state == FREE) {
 				o->generation = 0;

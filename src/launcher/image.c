@@ -283,7 +283,7 @@ int image_add(struct volumes *v, const char *image, const char *tar_path, struct
 	return err_wrap(err, "adding the image %s from %s", image, tar_path);
 }
 
-/* ---- removing and listing -------------------------------------------------------------------- */
+/* ---- removing -------------------------------------------------------------------------------- */
 
 struct remove_clones {
 	const char *image;
@@ -311,27 +311,4 @@ int image_remove(struct volumes *v, const char *image, struct err *err)
 	if (r < 0)
 		return r;
 	return volume_scan(v->clones_fd, remove_clone, &rc, err);
-}
-
-struct each_image {
-	void (*each)(void *data, const char *name);
-	void *data;
-};
-
-static int report_image(void *data, int folder, const char *name)
-{
-	const struct each_image *e = data;
-	struct err ignored;
-
-	if (need_image_name(name, &ignored) == 0)
-		e->each(e->data, name);
-	return 0;
-}
-
-int image_each(struct volumes *v, void (*each)(void *data, const char *name), void *data,
-	       struct err *err)
-{
-	struct each_image e = { each, data };
-
-	return volume_scan(v->images_fd, report_image, &e, err);
 }

@@ -35,7 +35,6 @@ struct launcher {
 	struct volumes volumes;
 	uint32_t layers; /* posture bits that this host offers */
 	int first_fd;	 /* every descriptor below it was opened before the first sandbox */
-	int log_level;	 /* enum log_level */
 };
 
 /* Each runs until its socket ends. */

@@ -285,8 +285,7 @@ int main(int argc, char **argv)
 	};
 	struct err err;
 
-	l.log_level = LOG_INFO;
-	log_init("launcher", l.log_level);
+	log_init("launcher", LOG_INFO);
 #ifdef AIRLOCK_TEST_KNOBS
 	const char *off = getenv("AIRLOCK_TEST_OFF");
 	if (off && !knob_parse(off)) {

@@ -69,7 +69,7 @@ int peer_start_role(struct peer *p, struct launcher *l, void (*role)(struct laun
 		die_with_parent(parent);
 		sigemptyset(&none);
 		sigprocmask(SIG_SETMASK, &none, NULL);
-		log_init(p->name, l->log_level);
+		log_init(p->name, LOG_INFO);
 		snprintf(title, sizeof(title), "airlock-%s", p->name);
 		prctl(PR_SET_NAME, title, 0, 0, 0);
 		/* Without the write end of the lifeline, and without any sandbox's descriptors. */

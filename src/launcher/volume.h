@@ -97,5 +97,3 @@ bool image_is_current(struct volumes *v, const char *image, const char *tar_path
 /* Sets the image and all clones of it aside for volume_delete_next; sandboxes that run on a clone keep
  * it. -ENOENT when there is none. */
 int image_remove(struct volumes *v, const char *image, struct err *err);
-int image_each(struct volumes *v, void (*each)(void *data, const char *name), void *data,
-	       struct err *err);

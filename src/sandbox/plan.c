@@ -129,17 +129,11 @@ void plan_make(struct plan *plan, const struct plan_spec *spec)
 }
 
 static const char *const op_names[] = {
-	[PLAN_PROC] = "proc",
-	[PLAN_TMPFS] = "tmpfs",
-	[PLAN_DEVPTS] = "devpts",
-	[PLAN_MQUEUE] = "mqueue",
-	[PLAN_WRITE] = "write",
-	[PLAN_MASK_FILE] = "mask-file",
-	[PLAN_MASK_FOLDER] = "mask-folder",
-	[PLAN_READ_ONLY] = "read-only",
-	[PLAN_HOSTNAME] = "hostname",
-	[PLAN_LOOPBACK] = "loopback",
-	[PLAN_RLIMIT] = "rlimit",
+	[PLAN_PROC] = "proc",		[PLAN_TMPFS] = "tmpfs",
+	[PLAN_DEVPTS] = "devpts",	[PLAN_WRITE] = "write",
+	[PLAN_MASK_FILE] = "mask-file", [PLAN_MASK_FOLDER] = "mask-folder",
+	[PLAN_READ_ONLY] = "read-only", [PLAN_HOSTNAME] = "hostname",
+	[PLAN_LOOPBACK] = "loopback",	[PLAN_RLIMIT] = "rlimit",
 };
 
 void plan_format(const struct plan_step *step, char *out, size_t size)

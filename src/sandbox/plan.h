@@ -14,7 +14,6 @@ enum plan_op {
 	PLAN_PROC,	  /* a procfs of the new pid namespace on path */
 	PLAN_TMPFS,	  /* path, text: options; noexec unless number is 1 */
 	PLAN_DEVPTS,	  /* path, text: options */
-	PLAN_MQUEUE,	  /* path */
 	PLAN_WRITE,	  /* text into path */
 	PLAN_MASK_FILE,	  /* /dev/null over path, when path exists */
 	PLAN_MASK_FOLDER, /* an empty read-only folder over path, when path exists */
