@@ -74,6 +74,9 @@ int peer_start_role(struct peer *p, struct launcher *l, void (*role)(struct laun
 		prctl(PR_SET_NAME, title, 0, 0, 0);
 		/* Without the write end of the lifeline, and without any sandbox's descriptors. */
 		fd_close(&l->lifeline[1]);
+		/* What is airlockd's alone: a child that outlives a crash must not hold the port. */
+		fd_close(&l->options.listen_fd);
+		fd_close(&l->options.config_fd);
 		if (dup3(theirs, l->first_fd, O_CLOEXEC) < 0 ||
 		    syscall(SYS_close_range, (unsigned)l->first_fd + 1, ~0u, 0) < 0)
 			_exit(1);

@@ -538,9 +538,9 @@ def data_waits(pid):
     for name in os.listdir("/proc/%d/fd" % pid):
         if os.readlink("/proc/%d/fd/%s" % (pid, name)).startswith("socket:"):
             with socket.socket(fileno=ctypes.CDLL(None).syscall(438, pidfd, int(name), 0)) as copy:
-                if not copy.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
-                    unread = fcntl.ioctl(copy, termios.FIONREAD, bytes(4))
-                    waits += int.from_bytes(unread, sys.byteorder)
+                assert not copy.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN), "the port"
+                unread = fcntl.ioctl(copy, termios.FIONREAD, bytes(4))
+                waits += int.from_bytes(unread, sys.byteorder)
     os.close(pidfd)
     return waits > 0
 
