@@ -81,7 +81,7 @@ static const struct rule_clause clauses_ioctl[] = {
 	ALLOW(TENANT, IS(1, FS_IOC_FSGETXATTR)),
 	REFUSE(TENANT, EPERM, IOC_TYPE('X')),         /* project ids, freeze, thaw, trim, shutdown */
 	ALLOW(TENANT, IS(1, FS_IOC_GETFLAGS)),
-	ALLOW(TENANT, IS(1, FS_IOC_FIEMAP)),
+	REFUSE(TENANT, EOPNOTSUPP, IS(1, FS_IOC_FIEMAP)), /* walks shared extents without a bound */
 	REFUSE(TENANT, EPERM, IOC_TYPE('f')),         /* inode flags, encryption, verity, ext4, move extents */
 	REFUSE(TENANT, EPERM, IS(1, FS_IOC_SETVERSION)),
 	REFUSE(TENANT, EPERM, IOC_TYPE(0x15)),        /* file system's uuid and sysfs path */

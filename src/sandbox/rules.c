@@ -99,7 +99,6 @@ static const struct rule files[] = {
 	CALL(futimesat, 261, NONE, TENANT),
 	CALL(fadvise64, 221, 223, TENANT),
 	CALL(readahead, 187, 213, TENANT),
-	CALL(syncfs, 306, 267, TENANT),
 	CALL(sync_file_range, 277, 84, TENANT),
 	CALL(getxattr, 191, 8, TENANT),
 	CALL(lgetxattr, 192, 9, TENANT),
@@ -414,6 +413,7 @@ static const struct rule kernel[] = {
 	CALL(swapoff, 168, 225, NOBODY),
 	CALL(acct, 163, 89, NOBODY),
 	CALL(sync, 162, 81, NOBODY),
+	CALL(syncfs, 306, 267, NOBODY),
 	CALL(syslog, 103, 116, NOBODY),
 	CALL(vhangup, 153, 58, NOBODY),
 	CALL(iopl, 172, NONE, NOBODY),
@@ -488,7 +488,8 @@ const struct rule_group rule_groups[] = {
 	      "Reading or steering another process, or catching its faults."),
 	GROUP(kernel, EPERM,
 	      "The machine: programs and modules in the kernel, keys, clocks, swap, tables of "
-	      "the processor; sync, which writes out the whole host and cannot fail in C."),
+	      "the processor; sync and syncfs, which write out everybody's data (sync cannot "
+	      "fail in C; fsync of own files stays)."),
 	GROUP(handles, EPERM,
 	      "Reaching files past their paths, watching whole file systems, quotas, ids for "
 	      "file access alone, groups."),
