@@ -294,7 +294,8 @@ static void protect_init(pid_t pid)
 static int check_posture(struct build *x, const struct lb_build *want, const struct template *t,
 			 struct err *err)
 {
-	int r = measure_sandbox(b.l, want->tenant, want->sandbox.slot, x->pid, &x->posture, err);
+	int r = measure_sandbox(b.l, want->tenant, want->sandbox.slot,
+				&b.slots[want->sandbox.slot].cgroup, x->pid, &x->posture, err);
 	uint32_t must = b.l->layers &
 			(b.l->options.single ? LAUNCHER_POSTURE_BLANK : LAUNCHER_POSTURE_MULTI);
 

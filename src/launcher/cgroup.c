@@ -288,7 +288,11 @@ int cgroup_slot_prepare(struct cgroup *cg, uint32_t tenant, uint32_t slot_number
 {
 	char path[CGROUP_SHORT];
 
-	return backend(cg)->prepare(cg, tenant, slot_path(path, tenant, slot_number), slot, err);
+	int r = backend(cg)->prepare(cg, tenant, slot_path(path, tenant, slot_number), slot, err);
+	/* Nobody but us can change the limits: they are read when the directories are new. */
+	if (r == 0 && (slot->fresh || !slot->posture))
+		slot->posture = cgroup_slot_posture(cg, tenant, slot_number);
+	return r;
 }
 
 void cgroup_slot_close(struct cgroup_slot *slot)
@@ -300,6 +304,7 @@ void cgroup_slot_close(struct cgroup_slot *slot)
 		fd_close(&slot->measure[i]);
 	slot->n_join = 0;
 	slot->fresh = false;
+	slot->posture = 0;
 }
 
 int cgroup_slot_remove(struct cgroup *cg, uint32_t tenant, uint32_t slot_number, struct err *err)
@@ -355,20 +360,17 @@ uint32_t cgroup_slot_posture(struct cgroup *cg, uint32_t tenant, uint32_t slot_n
 
 bool cgroup_slot_holds(struct cgroup *cg, uint32_t tenant, uint32_t slot_number, int pid)
 {
-	char path[CGROUP_SHORT], file[CGROUP_SHORT * 2], text[4096];
+	char path[CGROUP_SHORT], name[64], text[4096];
+	struct str rest, line;
+	unsigned found = 0;
 
-	slot_path(path, tenant, slot_number);
-	snprintf(file, sizeof(file), "%s/cgroup.procs", path);
-	for (unsigned i = 0; i < cg->n_roots; i++) {
-		int len = cgroup_get(cg->roots[i].fd, file, text, sizeof(text));
-		struct str rest = { text, len > 0 ? (size_t)len : 0 }, line;
-		bool found = false;
-		uint64_t member;
-
-		while (!found && str_split(&rest, '\n', &line))
-			found = num_parse(line, 1, INT32_MAX, &member) && member == (uint64_t)pid;
-		if (!found)
-			return false;
-	}
-	return cg->n_roots > 0;
+	/* One line per hierarchy, the path last; its head is whatever contains us. */
+	snprintf(name, sizeof(name), "/proc/%d/cgroup", pid);
+	int len = cgroup_get(AT_FDCWD, name, text, sizeof(text));
+	struct str tail = str_of(slot_path(path, tenant, slot_number));
+	rest = (struct str){ text, len > 0 ? (size_t)len : 0 };
+	while (str_split(&rest, '\n', &line))
+		found += line.len > tail.len && line.data[line.len - tail.len - 1] == '/' &&
+			 str_eq(str_from(line, line.len - tail.len), tail);
+	return cg->n_roots > 0 && found == cg->n_roots;
 }

@@ -26,31 +26,33 @@ struct cgroup_config {
 };
 
 struct cgroup {
-	int version; /* 1 or 2 */
+	int version;				 /* 1 or 2 */
 	bool memory, swap, cpu, pids, io_weight; /* what this host can enforce */
 	bool peak_reset; /* v2: memory.peak can be set back (6.12 and newer), so slots are reused */
 	struct cgroup_config config;
 	unsigned n_roots;
 	struct cgroup_root {
-		int fd;         /* owned: directory of airlock-<n> in this hierarchy */
+		int fd;		/* owned: directory of airlock-<n> in this hierarchy */
 		uint32_t kinds; /* which controllers live here, CGROUP_... in cgroup.c */
 	} roots[CGROUP_JOIN_MAX];
 };
 
 /* How a new process gets in, and how airlockd measures. */
 struct cgroup_slot {
-	int into;                   /* v2: directory for CLONE_INTO_CGROUP; v1: -1 */
-	int join[CGROUP_JOIN_MAX];  /* v1: "tasks" files; the child itself writes "0" */
+	int into;		   /* v2: directory for CLONE_INTO_CGROUP; v1: -1 */
+	int join[CGROUP_JOIN_MAX]; /* v1: "tasks" files; the child itself writes "0" */
 	unsigned n_join;
-	int measure[LD_SLOT_FDS];   /* see enum ld_slot_fd */
-	bool fresh;                 /* measure was opened anew: tell airlockd */
+	int measure[LD_SLOT_FDS]; /* see enum ld_slot_fd */
+	uint32_t posture;	  /* what the kernel says is in force, see cgroup_slot_posture */
+	bool fresh;		  /* measure was opened anew: tell airlockd */
 };
 
-#define CGROUP_SLOT_NONE ((struct cgroup_slot){ .into = -1, .join = { -1, -1, -1, -1, -1 }, \
-						.measure = { -1, -1, -1, -1 } })
+#define CGROUP_SLOT_NONE \
+	((struct cgroup_slot){ \
+		.into = -1, .join = { -1, -1, -1, -1, -1 }, .measure = { -1, -1, -1, -1 } })
 
-/* Finds the hierarchies, makes airlock-<n>, moves the calling process into daemons, ends and removes
- * what an earlier launcher with the same n left. */
+/* Finds the hierarchies, makes airlock-<n>, moves the calling process into daemons, ends and
+ * removes what an earlier launcher with the same n left. */
 int cgroup_open(struct cgroup *cg, const struct cgroup_config *config, struct err *err);
 void cgroup_close(struct cgroup *cg);
 /* Removes everything below airlock-<n> that holds no process; called at the end. */
@@ -70,7 +72,8 @@ void cgroup_slot_empty(struct cgroup *cg, uint32_t tenant, uint32_t slot_number)
 /* Removes the directory of a tenant without slots. */
 void cgroup_tenant_remove(struct cgroup *cg, uint32_t tenant);
 
-/* What the kernel says is in force for the slot: POSTURE_MEMORY_LIMIT, ..._PIDS_, ..._CPU_, IO bits. */
+/* What the kernel says is in force for the slot: POSTURE_MEMORY_LIMIT, ..._PIDS_, ..._CPU_, IO
+ * bits. */
 uint32_t cgroup_slot_posture(struct cgroup *cg, uint32_t tenant, uint32_t slot_number);
 /* Whether process pid is in the slot's cgroup in every hierarchy. */
 bool cgroup_slot_holds(struct cgroup *cg, uint32_t tenant, uint32_t slot_number, int pid);

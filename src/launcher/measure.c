@@ -45,16 +45,17 @@ static int read_proc(struct launcher *l, pid_t pid, const char *name, char *out,
 
 static uint32_t measure_namespaces(struct launcher *l, pid_t pid)
 {
+	static ino_t own[ARRAY_SIZE(namespaces)]; /* the builder always comes back to its own */
 	uint32_t posture = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(namespaces); i++) {
-		struct stat own, theirs;
+		struct stat st;
 		char path[64];
 		snprintf(path, sizeof(path), "self/ns/%s", namespaces[i].name);
-		if (fstatat(l->proc_fd, path, &own, 0) < 0)
-			continue;
+		if (!own[i] && fstatat(l->proc_fd, path, &st, 0) == 0)
+			own[i] = st.st_ino;
 		snprintf(path, sizeof(path), "%d/ns/%s", pid, namespaces[i].name);
-		if (fstatat(l->proc_fd, path, &theirs, 0) == 0 && own.st_ino != theirs.st_ino)
+		if (own[i] && fstatat(l->proc_fd, path, &st, 0) == 0 && own[i] != st.st_ino)
 			posture |= namespaces[i].bit;
 	}
 	return posture;
@@ -185,8 +186,9 @@ static int find_tenant(struct launcher *l, pid_t init, pid_t *ret, struct err *e
 	return 0;
 }
 
-int measure_sandbox(struct launcher *l, uint32_t tenant, uint32_t slot, pid_t init,
-		    uint32_t *ret_posture, struct err *err)
+int measure_sandbox(struct launcher *l, uint32_t tenant, uint32_t slot,
+		    const struct cgroup_slot *cgroup, pid_t init, uint32_t *ret_posture,
+		    struct err *err)
 {
 	static char text[16384];
 	uint32_t posture;
@@ -210,7 +212,7 @@ int measure_sandbox(struct launcher *l, uint32_t tenant, uint32_t slot, pid_t in
 		return r;
 	posture |= measure_mounts(text);
 	if (cgroup_slot_holds(&l->cgroup, tenant, slot, process))
-		posture |= cgroup_slot_posture(&l->cgroup, tenant, slot);
+		posture |= cgroup->posture;
 	*ret_posture = posture;
 	return 0;
 }

@@ -13,5 +13,6 @@
 
 /* init: host pid. Returns the bits of ipc/posture.h that hold. An error only when the processes can
  * not be read at all (they died). */
-int measure_sandbox(struct launcher *l, uint32_t tenant, uint32_t slot, pid_t init,
-		    uint32_t *ret_posture, struct err *err);
+int measure_sandbox(struct launcher *l, uint32_t tenant, uint32_t slot,
+		    const struct cgroup_slot *cgroup, pid_t init, uint32_t *ret_posture,
+		    struct err *err);

@@ -27,7 +27,7 @@
 
 struct entry {
 	char name[64];
-	int mount;	  /* owned: a detached clone of a folder; -1 for a link */
+	int mount;	  /* owned: a detached clone of a folder; -1 for a link or an empty one */
 	char target[128]; /* of a link */
 };
 
@@ -83,6 +83,12 @@ static int take_entry(int image, const char *name, struct err *err)
 	}
 	if (!S_ISDIR(st.st_mode))
 		return 0;
+	e->target[0] = '\0';
+	/* btrfs says so of an empty folder; a mount of nothing would only cost each sandbox. */
+	if (st.st_size == 0) {
+		n_entries++;
+		return 0;
+	}
 	_cleanup_fd_ int fd = (int)syscall(SYS_openat2, image, name, &how, sizeof(how));
 	if (fd < 0)
 		return err_errno(err, "image: %s", name);
@@ -151,14 +157,14 @@ static int fill_root(int root, struct err *err)
 			return err_errno(err, "mkdir %s", *f);
 	for (size_t i = 0; i < n_entries; i++) {
 		struct entry *e = &entries[i];
-		if (e->mount < 0) {
+		if (e->target[0]) {
 			if (symlinkat(e->target, root, e->name) < 0)
 				return err_errno(err, "symlink %s", e->name);
 			continue;
 		}
 		if (mkdirat(root, e->name, 0755) < 0)
 			return err_errno(err, "mkdir %s", e->name);
-		int r = attach(e->mount, root, e->name, err);
+		int r = e->mount < 0 ? 0 : attach(e->mount, root, e->name, err);
 		if (r < 0)
 			return r;
 		fd_close(&e->mount);

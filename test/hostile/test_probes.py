@@ -198,11 +198,10 @@ def _(box):
 @probe(40, "what tells about the whole machine is masked", red=["mask_proc"])
 def _(box):
     sizes = box.py(
-        "show([readable('/proc/' + n) for n in ('keys', 'key-users', 'kallsyms', 'interrupts',"
-        " 'softirqs', 'schedstat', 'modules', 'timer_list', 'kcore', 'kmsg', 'sched_debug', 'cmdline',"
-        " 'diskstats', 'locks')])"
+        "show([readable('/proc/' + n) for n in ('keys', 'key-users', 'kallsyms', 'modules', 'kcore',"
+        " 'timer_list', 'kmsg', 'slabinfo', 'sched_debug', 'cmdline', 'diskstats')])"
     )
-    listed = box.sh("ls -A /proc/bus /proc/fs /proc/irq | grep -v : | grep .")["stdout"]
+    listed = box.sh("ls -A /proc/bus /proc/fs | grep -v : | grep .")["stdout"]
     return not listed and all(size in (0, "ENOENT", "EACCES", "EPERM") for size in sizes)
 
 
