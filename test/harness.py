@@ -174,7 +174,7 @@ class Server:
         why = runnable(build)
         if why:
             raise NotRunnable(why)
-        self.build = build or BUILD
+        self.build = os.path.abspath(build or BUILD)
         self.keep = keep
         self.port = free_port()
         self.url = "http://127.0.0.1:%d" % self.port
@@ -563,11 +563,11 @@ class Inventory:
 
     def __init__(self, server):
         self.tenant_processes = sorted(name for _, name in tenant_processes(server.number))
-        self.cgroups = len(cgroup_dirs(server.number, "tenants"))
+        dirs = cgroup_dirs(server.number, "tenants")
+        self.slots = {path.rsplit("/", 1)[1] for path in dirs if re.search(r"/s\d+$", path)}
         self.loop = loop_devices(server.state_dir)
         self.mounts = mounts(server.state_dir)
         self.fds = {}
-        self.mappings = {}
         for pid, name, uid in server.processes():
             if uid >= ID_FIRST:
                 continue
