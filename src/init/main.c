@@ -25,6 +25,7 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mount.h>
@@ -287,6 +288,9 @@ int main(int argc, char **argv)
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
 		fail("prctl", errno);
 	block_signals();
+	/* The builder works as a batch task; what waits for a command must start at once. */
+	if (sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){ 0 }) < 0)
+		fail("scheduler", errno);
 	r = tenant_spawn(&in.pid, &in.sock, &err);
 	if (r < 0)
 		fail("tenant", -r);

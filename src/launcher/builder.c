@@ -432,8 +432,12 @@ static void on_retire(const struct wire_msg *msg)
 
 _Noreturn void builder_main(struct launcher *l, int sock)
 {
+	const struct sched_param none = { 0 };
 	struct plan_spec spec = { .tmp_mb = (uint32_t)l->options.tmp_mb };
 
+	/* A batch task never preempts: the next sandbox must not hold up the command that took the
+	 * last one (0.9 ms of 3 when one processor is left). Init goes back to normal for itself. */
+	sched_setscheduler(0, SCHED_BATCH, &none);
 	b.l = l;
 	b.sock = sock;
 	for (size_t i = 0; i < TEMPLATES_MAX; i++)

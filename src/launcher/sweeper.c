@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -102,9 +103,11 @@ static void on_status(const struct wire_msg *msg)
 
 static _Noreturn void delete_all(void)
 {
+	const struct sched_param none = { 0 };
 	struct err err;
 	int r;
 
+	sched_setscheduler(0, SCHED_BATCH, &none);
 	while ((r = volume_delete_next(&s.l->volumes, &err)) > 0)
 		;
 	if (r < 0)
