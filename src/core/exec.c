@@ -91,13 +91,13 @@ static int check_env(const struct exec_params *p, struct err *err)
 	for (size_t i = 0; i < p->n_env; i++) {
 		if (is_reserved(p->env_names[i]))
 			return err_slug(err, EINVAL, "secret_name_reserved",
-					"'%.*s' can't be used as a secret name.",
-					(int)p->env_names[i].len, p->env_names[i].data);
+					"'%.*s' can't be set in env.", (int)p->env_names[i].len,
+					p->env_names[i].data);
 		total += p->env_values[i].len;
 	}
 	if (p->n_env > LIMIT_ENV_VARS || total > LIMIT_ENV_TOTAL)
 		return err_slug(err, E2BIG, "too_many_secrets",
-				"Too many secrets: at most 32 per session, 64 KB together.");
+				"Too many variables in env: at most 32, 64 KB together.");
 	return 0;
 }
 
@@ -261,10 +261,10 @@ static void settle(struct exec *e)
 static void not_started(struct exec *e, const struct err *err)
 {
 	struct err said, gone = { .slug = "session_not_found" };
+	const struct files_matter matter = { e->s, FILES_FOLDER, str_of(e->cwd), 0 };
 
 	/* Whatever broke a command whose session was deleted meanwhile, that is the reason. */
-	files_say(&said, e->c, e->s->state == SESSION_READY ? err : &gone, FILES_FOLDER,
-		  str_of(e->cwd), 0);
+	files_say(&said, e->c, e->s->state == SESSION_READY ? err : &gone, &matter);
 	if (said.slug && strcmp(said.slug, "internal") == 0)
 		log_event(LOG_ERROR, "command_failed", LOG_STR("session", e->s->id),
 			  LOG_STR("tenant", e->s->tenant->name), LOG_STR("why", err->text));

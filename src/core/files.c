@@ -55,7 +55,6 @@ static const struct {
 	{ "file_not_found", ANY_USE, ENOENT, "file_not_found", "File '", "' does not exist." },
 	{ "path_outside", ANY_USE, EACCES, "path_outside",
 	  "Access denied: symlink/path traversal outside workspace for '", "'" },
-	{ "not_in_folder", 1u << FILES_FOLDER, ENOTDIR, "not_folder", "'", "' is not a folder." },
 	{ "not_folder", ANY_USE, ENOTDIR, "not_folder", "'", "' is not a folder." },
 	{ "is_folder", ANY_USE, EISDIR, "is_folder", "'", "' is a folder." },
 	{ "not_regular_file", ANY_USE, EINVAL, "not_regular_file", "'",
@@ -75,15 +74,15 @@ static const struct {
 	  NULL },
 };
 
-void files_say(struct err *ret, const struct core *c, const struct err *err, enum files_use use,
-	       struct str path, uint64_t used_bytes)
+void files_say(struct err *ret, const struct core *c, const struct err *err,
+	       const struct files_matter *m)
 {
-	struct str shown = utf8_cut(path, SHOWN_CHARS);
+	struct str shown = utf8_cut(m->path, SHOWN_CHARS);
 	const char *slug = err->slug ? err->slug : "internal";
 	int len = (int)shown.len;
 
 	for (size_t i = 0; i < ARRAY_SIZE(says); i++) {
-		if (strcmp(says[i].slug, slug) != 0 || !(says[i].uses & 1u << use))
+		if (strcmp(says[i].slug, slug) != 0 || !(says[i].uses & 1u << m->use))
 			continue;
 		err_slug(ret, says[i].code, says[i].said, "%s%.*s%s", says[i].before,
 			 says[i].after ? len : 0, len ? shown.data : "",
@@ -98,8 +97,8 @@ void files_say(struct err *ret, const struct core *c, const struct err *err, enu
 		err_slug(ret, EDQUOT, "quota",
 			 "Writing %.*s would use %.1f MB of the workspace's %llu MB disk quota. "
 			 "Delete files first.",
-			 len, len ? shown.data : "", (double)used_bytes / MIB,
-			 (unsigned long long)(c->config.quota_bytes / MIB));
+			 len, len ? shown.data : "", (double)m->used_bytes / MIB,
+			 (unsigned long long)(m->s->quota_bytes / MIB));
 	else
 		err_slug(ret, EIO, "internal", "Internal Server Error");
 }
@@ -130,10 +129,10 @@ static void answer(struct files_call *f, bool missing, struct str bytes, const s
 static void refuse(struct files_call *f, const struct err *err, uint64_t used_bytes)
 {
 	struct err said, gone = { .slug = "session_not_found" };
+	const struct files_matter matter = { f->s, f->use, f->path, used_bytes };
 
 	/* Whatever broke a call whose session was deleted meanwhile, that is the reason. */
-	files_say(&said, f->c, f->s->state == SESSION_READY ? err : &gone, f->use, f->path,
-		  used_bytes);
+	files_say(&said, f->c, f->s->state == SESSION_READY ? err : &gone, &matter);
 	if (strcmp(said.slug, "internal") == 0)
 		log_event(LOG_ERROR, "file_call_failed", LOG_STR("session", f->s->id),
 			  LOG_STR("tenant", f->s->tenant->name), LOG_STR("why", err->text));

@@ -74,8 +74,8 @@ struct runtime_exec_ops {
 	void (*started)(void *data);
 	/* Bytes as they come, before any cut. May be NULL. */
 	void (*output)(void *data, enum runtime_stream stream, struct str bytes);
-	/* Exactly once. err != NULL: nothing ran (slug "no_capacity", "busy", "file_not_found" for
-	 * a missing cwd, "path_outside", "internal"); else *result. */
+	/* Exactly once. err != NULL: nothing ran (slug "no_capacity", "busy", "internal", and about
+	 * cwd "file_not_found", "not_folder", "path_outside", "permission_denied"); else *result. */
 	void (*done)(void *data, struct runtime_exec_result *result, const struct err *err);
 };
 

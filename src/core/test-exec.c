@@ -134,7 +134,7 @@ static void reserved_names_and_too_many_are_refused(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(reserved); i++) {
 		char text[100];
 		names[0] = str_of(reserved[i]);
-		snprintf(text, sizeof(text), "'%s' can't be used as a secret name.", reserved[i]);
+		snprintf(text, sizeof(text), "'%s' can't be set in env.", reserved[i]);
 		assert_true(exec_start(r->core, s, &p, &ops, &o, &e, &err) < 0);
 		assert_string_equal(err.slug, "secret_name_reserved");
 		assert_string_equal(err.text, text);
@@ -150,6 +150,7 @@ static void reserved_names_and_too_many_are_refused(void **state)
 	p.n_env = 33;
 	assert_true(exec_start(r->core, s, &p, &ops, &o, &e, &err) < 0);
 	assert_string_equal(err.slug, "too_many_secrets");
+	assert_string_equal(err.text, "Too many variables in env: at most 32, 64 KB together.");
 	assert_int_equal(r->a->commands_running, 0);
 }
 
@@ -193,7 +194,7 @@ static void what_the_runtime_says_becomes_the_contracts_words(void **state)
 		{ "file_not_found", "file_not_found", "Folder 'x' does not exist." },
 		{ "path_outside", "path_outside",
 		  "Access denied: symlink/path traversal outside workspace for 'x'" },
-		{ "not_in_folder", "not_folder", "'x' is not a folder." },
+		{ "not_folder", "not_folder", "'x' is not a folder." },
 		{ "permission_denied", "permission_denied", "Permission denied for 'x'." },
 		{ "internal", "internal", "Internal Server Error" },
 	};

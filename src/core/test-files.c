@@ -153,6 +153,11 @@ static void quota_figures_are_one_decimal_and_none(void **state)
 	assert_string_equal(o.slug, "quota");
 	assert_string_equal(o.text, "Writing a/b.txt would use 513.2 MB of the workspace's 512 MB "
 				    "disk quota. Delete files first.");
+	/* The session keeps the quota that it was made with, whatever is configured now. */
+	s->quota_bytes = 100 * MB;
+	o = write_path(r, s, "a/b.txt", 10);
+	assert_string_equal(o.text, "Writing a/b.txt would use 513.2 MB of the workspace's 100 MB "
+				    "disk quota. Delete files first.");
 	r->runtime.fail[RIG_WRITE] = "too_many_files";
 	o = write_path(r, s, "a/b.txt", 10);
 	assert_string_equal(o.slug, "too_many_files");

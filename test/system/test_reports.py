@@ -346,6 +346,20 @@ def test_054_a_working_directory_that_is_missing(server, session):
     assert answer.status == 403
 
 
+def test_054_a_working_directory_that_is_no_folder(server, session):
+    server.exec(session, "touch file; ln -s loop loop")
+    for cwd, status, code in (
+        ("file", 400, "not_folder"),
+        ("file/x", 400, "not_folder"),
+        ("loop", 403, "path_outside"),
+        ("./" * 2048, 404, "file_not_found"),
+    ):
+        answer = server.post(
+            "/v1/sessions/%s/exec" % session, {"command": "true", "cwd": cwd}
+        )
+        assert (answer.status, answer.code) == (status, code), cwd
+
+
 def test_055_the_workspace_itself_cannot_be_taken_away(sandbox):
     sandbox.files.write("keep", "x")
     result = run(sandbox, "rm -rf /workspace; ln -s /tmp /workspace/link; rmdir /workspace; ls -d /workspace")

@@ -186,10 +186,9 @@ static const struct {
 	uint32_t code;
 	const char *slug;
 } cwd_errors[] = {
-	{ ENOENT, "file_not_found" },
-	{ ENOTDIR, "file_not_found" },
-	{ EXDEV, "path_outside" },
-	{ EACCES, "permission_denied" },
+	{ ENOENT, "file_not_found" }, { ENAMETOOLONG, "file_not_found" },
+	{ ENOTDIR, "not_folder" },    { EXDEV, "path_outside" },
+	{ ELOOP, "path_outside" },    { EACCES, "permission_denied" },
 };
 
 static void on_refused(struct runtime_exec *e, const struct wire_msg *msg)

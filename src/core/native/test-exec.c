@@ -548,8 +548,10 @@ static const struct {
 	const char *slug;
 } refusals[] = {
 	{ EXEC_STAGE_CWD, ENOENT, "file_not_found" },
-	{ EXEC_STAGE_CWD, ENOTDIR, "file_not_found" },
+	{ EXEC_STAGE_CWD, ENAMETOOLONG, "file_not_found" },
+	{ EXEC_STAGE_CWD, ENOTDIR, "not_folder" },
 	{ EXEC_STAGE_CWD, EXDEV, "path_outside" },
+	{ EXEC_STAGE_CWD, ELOOP, "path_outside" },
 	{ EXEC_STAGE_CWD, EACCES, "permission_denied" },
 	{ EXEC_STAGE_CWD, EIO, "internal" },
 	{ EXEC_STAGE_EXEC, ENOENT, "internal" },
