@@ -104,6 +104,11 @@ uint32_t session_count(const struct core *c)
 	return fake.has_session;
 }
 
+unsigned core_lost_volumes(const struct core *c)
+{
+	return fake.lost_volumes;
+}
+
 void session_create(struct core *c, struct tenant *t, const struct session_params *p, session_fn fn,
 		    void *data)
 {

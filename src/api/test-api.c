@@ -376,6 +376,10 @@ static void health_needs_no_key(void **state)
 	assert_body(&x, 200, "{\"status\":\"healthy\",\"active_sessions\":1}");
 	send_to_api(&x, "HEAD", "/healthz", NULL, NULL);
 	assert_body(&x, 200, "{\"status\":\"healthy\",\"active_sessions\":1}");
+	fake.lost_volumes = 2;
+	send_to_api(&x, "GET", "/healthz", NULL, NULL);
+	assert_body(&x, 200, "{\"status\":\"healthy\",\"active_sessions\":1,\"lost_volumes\":2}");
+	fake.lost_volumes = 0;
 	fake.starting = true;
 	send_to_api(&x, "GET", "/healthz", NULL, NULL);
 	assert_body(&x, 503, "{\"status\":\"starting\",\"active_sessions\":1}");

@@ -148,7 +148,6 @@ struct runtime_info {
 	unsigned running;      /* commands */
 	unsigned queued;
 	uint64_t volume_bytes, volume_free;
-	unsigned lost_volumes;
 };
 
 void runtime_info_get(struct runtime *rt, struct runtime_info *ret);

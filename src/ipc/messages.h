@@ -153,11 +153,11 @@ struct ld_status {
 	uint32_t slots_used;
 	uint32_t slots_max;
 	uint32_t building;
-	uint32_t lost_volumes;
-	uint64_t volume_bytes; /* size of the file system that holds the workspaces */
-	uint64_t volume_free;
 	uint32_t builder_restarts;
 	uint32_t sweeper_restarts;
+	uint32_t reserved;
+	uint64_t volume_bytes; /* size of the file system that holds the workspaces */
+	uint64_t volume_free;
 };
 
 /* ---- launcher <-> builder -------------------------------------------------------------------- */

@@ -237,9 +237,7 @@ static void on_volume_request(struct fake *f, const struct wire_msg *msg)
 
 static void on_request(struct fake *f, const struct wire_msg *msg)
 {
-	const struct ld_status status = { .volume_bytes = 1000,
-					  .volume_free = 600,
-					  .lost_volumes = 2 };
+	const struct ld_status status = { .volume_bytes = 1000, .volume_free = 600 };
 	struct dl_build build;
 	struct dl_handover handover;
 	struct fake_sandbox *s;

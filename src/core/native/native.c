@@ -217,7 +217,6 @@ void runtime_info_get(struct runtime *rt, struct runtime_info *ret)
 		.queued = rt->execs.queued,
 		.volume_bytes = rt->status.volume_bytes,
 		.volume_free = rt->status.volume_free,
-		.lost_volumes = rt->status.lost_volumes,
 	};
 }
 
