@@ -208,30 +208,42 @@ static void send_all(int fd, const char *data, size_t len)
 	}
 }
 
-/* Reads one answer with a Content-Length; keeps the first ANSWER_MAX bytes. */
+#define LAST_CHUNK "\r\n0\r\n\r\n"
+#define LAST_LEN (sizeof(LAST_CHUNK) - 1)
+
+/* Reads one answer; keeps the first ANSWER_MAX bytes. A chunked one ends with the last chunk's
+ * bytes, which JSON cannot hold: it has no line ends of its own. */
 static void receive(int fd, char answer[ANSWER_MAX + 1])
 {
 	static _Thread_local char rest[1 << 16];
+	char last[LAST_LEN] = { 0 };
 	size_t have = 0, body = 0, total = 0;
+	bool chunked = false;
 
 	for (;;) {
 		bool room = have < ANSWER_MAX;
-		ssize_t n = recv(fd, room ? answer + have : rest,
-				 room ? ANSWER_MAX - have : sizeof(rest), 0);
+		char *to = room ? answer + have : rest;
+		ssize_t n = recv(fd, to, room ? ANSWER_MAX - have : sizeof(rest), 0);
 		if (n <= 0)
 			fail("receive");
+		size_t tail = (size_t)n < LAST_LEN ? (size_t)n : LAST_LEN;
+		memmove(last, last + tail, LAST_LEN - tail);
+		memcpy(last + LAST_LEN - tail, to + n - tail, tail);
 		total += (size_t)n;
 		if (room)
 			have += (size_t)n;
 		answer[have] = 0;
-		if (!body) {
+		if (!body && !chunked) {
 			const char *end = strstr(answer, "\r\n\r\n");
 			const char *length = strcasestr(answer, "\r\ncontent-length:");
-			if (!end || !length)
+			if (!end)
 				continue;
-			body = (size_t)(end - answer) + 4 + strtoul(length + 17, NULL, 10);
+			if (length && length < end)
+				body = (size_t)(end - answer) + 4 + strtoul(length + 17, NULL, 10);
+			else
+				chunked = true;
 		}
-		if (total >= body)
+		if (chunked ? memcmp(last, LAST_CHUNK, LAST_LEN) == 0 : total >= body)
 			break;
 	}
 	if (strncmp(answer, "HTTP/1.1 20", 11) != 0) {
