@@ -144,7 +144,7 @@ struct exec_params {
 	uint32_t timeout_s;
 };
 
-#define EXEC_WARNINGS_MAX 4
+#define EXEC_WARNINGS_MAX 3
 
 struct exec_result {
 	struct runtime_exec_result *run; /* streams may be taken with take_ptr */

@@ -178,8 +178,6 @@ static void put_warnings(const struct exec *e, struct exec_result *r)
 	if (n)
 		warn(r, "Output exceeded %zu MB; %llu bytes were dropped.",
 		     e->c->config.output_max / MIB, (unsigned long long)n);
-	if (run->restarted)
-		warn(r, "The sandbox was restarted; its background processes are gone.");
 }
 
 /* ---- The end ---- */

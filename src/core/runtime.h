@@ -58,7 +58,6 @@ struct runtime_exec_result {
 	bool timed_out;
 	bool oom_killed;
 	bool pids_limit_hit;
-	bool restarted;      /* persistent: a new sandbox had to be started */
 	int64_t duration_ms;
 	int64_t cpu_ms;            /* -1: unknown */
 	int64_t peak_memory_bytes; /* -1: unknown */
