@@ -42,8 +42,12 @@ static void report(const struct at *at, enum problem_type type, int64_t number, 
 static bool check_text(const struct at *at, struct str text, field_check_fn check)
 {
 	uint32_t max = at->field->max_chars;
-	const char *why = check ? check(text) : NULL;
+	const char *why = NULL;
 
+	if (!at->field->nul_ok && text.len && memchr(text.data, '\0', text.len))
+		why = nul_why;
+	else if (check)
+		why = check(text);
 	/* A character has at least one byte, so counting is needed for long texts only. */
 	if (max && text.len > max && utf8_count(text) > max) {
 		report(at, PROBLEM_STRING_LONG, max, NULL);
@@ -222,24 +226,25 @@ static bool has_nul(const json_t *json)
 	return false;
 }
 
-static bool may_have_nul(const struct field *fields, size_t n, const char *name)
+static bool is_known(const struct field *fields, size_t n, const char *name)
 {
 	for (size_t i = 0; i < n; i++) {
-		if (fields[i].nul_ok && strcmp(fields[i].name, name) == 0)
+		if (fields[i].where == IN_BODY && strcmp(fields[i].name, name) == 0)
 			return true;
 	}
 	return false;
 }
 
-/* Every string of the body, also of fields that nobody knows. */
-static void check_nul(const struct field *fields, size_t n, json_t *root, struct problems *p)
+/* NUL is refused in every string of the body: in those of the table where they are checked, in all
+ * others here. */
+static void check_unknown(const struct field *fields, size_t n, json_t *root, struct problems *p)
 {
 	const char *name;
 	json_t *json;
 
 	json_object_foreach(root, name, json)
 	{
-		if (may_have_nul(fields, n, name) || !has_nul(json))
+		if (is_known(fields, n, name) || !has_nul(json))
 			continue;
 		problem_add(p, &(struct problem){ .type = PROBLEM_VALUE,
 						  .where = "body",
@@ -269,7 +274,7 @@ void field_check_body(const struct field *fields, size_t n, const struct body *b
 			check_field(&fields[i], body->root, &values[i], p);
 	}
 	if (body->has_nul)
-		check_nul(fields, n, body->root, p);
+		check_unknown(fields, n, body->root, p);
 }
 
 /* An optional sign and digits; a number too long for us is as good as the largest. */
@@ -298,9 +303,7 @@ static void check_param(const struct field *f, struct str text, struct value *v,
 
 	preset(f, v);
 	v->text = text;
-	if (text.len && memchr(text.data, '\0', text.len))
-		report(&at, PROBLEM_VALUE, 0, nul_why);
-	else if (f->type == FIELD_STRING)
+	if (f->type == FIELD_STRING)
 		v->set = check_text(&at, text, f->check);
 	else if (!parse_int(text, &v->number))
 		report(&at, PROBLEM_INT_PARSING, 0, NULL);

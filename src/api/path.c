@@ -12,8 +12,6 @@ const char *path_check(struct str path)
 
 	if (path.len > LIMIT_PATH)
 		return "a path has at most 4096 bytes";
-	if (path.len && memchr(path.data, '\0', path.len))
-		return "NUL characters are not allowed";
 	if (!utf8_valid(path))
 		return "a path must be UTF-8";
 	while (str_split(&rest, '/', &part)) {

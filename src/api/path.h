@@ -9,7 +9,8 @@
 #include "base/buf.h"
 #include "base/str.h"
 
-/* NULL when the form is in order, else why not (for "Value error, <why>"). */
+/* NULL when the form is in order, else why not (for "Value error, <why>"). NUL characters have been
+ * refused before (api/field.h). */
 const char *path_check(struct str path);
 /* The path as texts echo it: its first 200 characters. */
 struct str path_echo(struct str path);
