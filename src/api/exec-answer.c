@@ -86,6 +86,7 @@ static void put_numbers(struct json_out *o, const struct exec_result *result)
 	json_out_int(o, "exit_code", run->exit_code);
 	json_out_bool(o, "timed_out", run->timed_out);
 	json_out_bool(o, "oom_killed", run->oom_killed);
+	json_out_bool(o, "pids_limit_hit", run->pids_limit_hit);
 	json_out_list(o, "warnings");
 	for (size_t i = 0; i < result->n_warnings; i++)
 		json_out_text(o, NULL, result->warnings[i]);

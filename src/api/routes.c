@@ -198,6 +198,7 @@ static const struct route_answer exec_answers[] = {
 	{ "exit_code", "integer" },
 	{ "timed_out", "boolean" },
 	{ "oom_killed", "boolean" },
+	{ "pids_limit_hit", "boolean" },
 	{ "warnings", "array" },
 	{ "duration_ms", "integer|null" },
 	{ "cpu_ms", "integer|null" },

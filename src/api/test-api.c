@@ -560,6 +560,7 @@ static void finish(struct str out, struct str err_text)
 {
 	struct runtime_exec_result run = { .streams = { fake_output(out, 0, 0),
 							fake_output(err_text, 0, 0) },
+					   .pids_limit_hit = true,
 					   .duration_ms = 2,
 					   .cpu_ms = 1,
 					   .peak_memory_bytes = 4096 };
@@ -586,7 +587,8 @@ static void exec_answers_with_every_field(void **state)
 	assert_body(&x, 200,
 		    "{\"command\":\"echo hi\",\"output\":\"[STDOUT]:\\nhi\\n[EXIT CODE]: 0\","
 		    "\"stdout\":\"hi\\n\",\"stderr\":\"\",\"exit_code\":0,\"timed_out\":false,"
-		    "\"oom_killed\":false,\"warnings\":[],\"duration_ms\":2,\"cpu_ms\":1,"
+		    "\"oom_killed\":false,\"pids_limit_hit\":true,\"warnings\":[],\"duration_ms\":"
+		    "2,\"cpu_ms\":1,"
 		    "\"peak_memory_bytes\":4096}");
 }
 

@@ -220,6 +220,7 @@ def test_1_08_every_field_is_there(server, session):
     assert answer["command"] == "echo hi; echo no >&2; exit 3"
     assert (answer["stdout"], answer["stderr"], answer["exit_code"]) == ("hi\n", "no\n", 3)
     assert answer["timed_out"] is False and answer["oom_killed"] is False
+    assert answer["pids_limit_hit"] is False
     assert answer["warnings"] == []
     for name in ("duration_ms", "cpu_ms", "peak_memory_bytes"):
         assert isinstance(answer[name], int) and not isinstance(answer[name], bool), name
