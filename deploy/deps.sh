@@ -63,7 +63,10 @@ make_users()
 	local user
 	for user in airlock airlock-gw; do
 		getent passwd "$user" >/dev/null && continue
-		[ "$(id -u)" = 0 ] || die "the user '$user' is missing: run this as root once"
+		[ "$(id -u)" = 0 ] || {
+			say "the user '$user' is missing: run this as root once"
+			continue
+		}
 		useradd --system --user-group --no-create-home --home-dir /nonexistent \
 			--shell /usr/sbin/nologin "$user"
 		say "made the user $user"
