@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * cgroup-v2: one tree. Processes live in daemons and in the slots' leaves only, controllers are
- * enabled from the top down, and one that is enabled forbids processes in the directory itself; so
- * the order in settle() is fixed: directories, everybody out of the top, then controllers. Others
- * that a unit or a container started beside us go to helpers, which is nothing that a successor
- * ends.
+ * enabled from the top down, and one that is enabled forbids processes in the directory itself.
  *
- * The directory that stands for airlock-<n>: our own if it was delegated to us (systemd's
- * Delegate=yes marks it with an extended attribute; in a container the top is a namespace's root),
- * else one made at the true top.
+ * airlock-<n> lies at the true top of the tree, or in our own directory if that was delegated to us
+ * (systemd's Delegate=yes marks it with an extended attribute; in a container the top is a
+ * namespace's root). A delegated directory has to be empty first: who is in it goes to helpers
+ * beside airlock-<n>, where a successor ends nobody. Several servers may share it.
  *
  * memory.peak can be set back since 6.12, through the descriptor that is read. Older kernels keep
  * the old peak for ever, so there a slot gets a new leaf for every sandbox.
@@ -50,61 +48,35 @@ static bool is_delegated(const char *path)
 	return false;
 }
 
-/* Our own directory; or the one above it, when we come from a shell that an earlier launcher put
- * into one of its own. */
+/* Our own directory; or the one that was delegated, when we come from a shell that an earlier
+ * launcher moved, or from a launcher. */
 static void find_own(char own[CGROUP_PATH_MAX], const char *path)
 {
-	static const char *const below[] = { "/daemons", "/helpers" };
-	size_t len = strlen(path);
+	char *last;
 
-	for (size_t i = 0; i < sizeof(below) / sizeof(below[0]); i++)
-		if (len > strlen(below[i]) &&
-		    strcmp(path + len - strlen(below[i]), below[i]) == 0) {
-			len -= strlen(below[i]);
-			break;
-		}
-	memcpy(own, path, len);
-	own[len] = '\0';
-}
-
-static void enable(int dir, const char *path)
-{
-	static const char *const controllers[] = { "+memory", "+pids", "+cpu", "+io" };
-	char file[CGROUP_SHORT * 2];
-
-	/* One by one: a missing one must not stop the others; what came of it is read afterwards. */
-	snprintf(file, sizeof(file), "%s/cgroup.subtree_control", path);
-	for (size_t i = 0; i < sizeof(controllers) / sizeof(controllers[0]); i++)
-		cgroup_put(dir, file, controllers[i]);
-}
-
-static int find_roots(struct cgroup *cg, const struct cgroup_mount *mounts, size_t n,
-		      struct err *err)
-{
-	_cleanup_fd_ int top = open(mounts[0].top, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	char own[CGROUP_PATH_MAX];
-	bool true_top = faccessat(top, "cgroup.type", F_OK, 0) != 0;
-	char name[CGROUP_SHORT] = ".";
-	int r = 0;
-
-	if (top < 0)
-		return err_errno(err, "opening %s", mounts[0].top);
-	find_own(own, mounts[0].own);
-	if (is_delegated(own) || !true_top) {
-		fd_close(&top);
-		top = open(own, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	} else {
-		enable(top, ".");
-		snprintf(name, sizeof(name), "airlock-%u", cg->config.server);
-		r = cgroup_make(top, name, err);
+	memcpy(own, path, strlen(path) + 1);
+	last = strrchr(own, '/');
+	if (last && strcmp(last, "/daemons") == 0) {
+		*last = '\0';
+		last = strrchr(own, '/');
+		if (last && strncmp(last, "/airlock-", 9) == 0)
+			*last = '\0';
+	} else if (last && strcmp(last, "/helpers") == 0) {
+		*last = '\0';
 	}
-	if (r < 0)
-		return r;
-	r = cgroup_open_dir(top, name);
-	if (r < 0)
-		return err_errno(err, "opening cgroup %s", name);
-	cg->roots[cg->n_roots++] = (struct cgroup_root){ .fd = r, .kinds = mounts[0].kinds };
-	return 0;
+}
+
+/* '+' or '-'. One by one: a missing one must not stop the others; what came of it is read later. */
+static void switch_controllers(int dir, const char *path, char sign)
+{
+	static const char *const controllers[] = { "memory", "pids", "cpu", "io" };
+	char file[CGROUP_SHORT * 2], text[CGROUP_SHORT];
+
+	snprintf(file, sizeof(file), "%s/cgroup.subtree_control", path);
+	for (size_t i = 0; i < sizeof(controllers) / sizeof(controllers[0]); i++) {
+		snprintf(text, sizeof(text), "%c%s", sign, controllers[i]);
+		cgroup_put(dir, file, text);
+	}
 }
 
 /* Moves every process of one cgroup to another, for as long as some appear. */
@@ -127,19 +99,44 @@ static bool move_all(int root, const char *from, const char *to)
 	return false;
 }
 
-static int clear_top(int root, struct err *err)
+static int clear_top(int top, struct err *err)
 {
 	char text[CGROUP_SHORT];
-	int r = cgroup_put(root, "daemons/cgroup.procs", "0");
+	int r;
 
-	if (r < 0)
-		return err_set(err, -r, "moving into cgroup daemons: %s", strerrordesc_np(-r));
-	if (cgroup_get(root, "cgroup.procs", text, sizeof(text)) <= 0)
+	if (cgroup_get(top, "cgroup.procs", text, sizeof(text)) <= 0)
 		return 0;
-	r = cgroup_make(root, "helpers", err);
-	if (r >= 0 && !move_all(root, "cgroup.procs", "helpers/cgroup.procs"))
+	r = cgroup_make(top, "helpers", err);
+	if (r >= 0 && !move_all(top, "cgroup.procs", "helpers/cgroup.procs"))
 		r = err_set(err, EBUSY, "processes keep appearing in the cgroup delegated to us");
 	return r;
+}
+
+static int find_roots(struct cgroup *cg, const struct cgroup_mount *mounts, size_t n,
+		      struct err *err)
+{
+	_cleanup_fd_ int top = open(mounts[0].top, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	char own[CGROUP_PATH_MAX], name[CGROUP_SHORT];
+	int r = 0;
+
+	find_own(own, mounts[0].own);
+	if (is_delegated(own) || faccessat(top, "cgroup.type", F_OK, 0) == 0) {
+		fd_close(&top);
+		top = open(own, O_PATH | O_DIRECTORY | O_CLOEXEC);
+		r = clear_top(top, err);
+	}
+	if (r < 0)
+		return r;
+	switch_controllers(top, ".", '+');
+	snprintf(name, sizeof(name), "airlock-%u", cg->config.server);
+	r = cgroup_make(top, name, err);
+	if (r < 0)
+		return r;
+	r = cgroup_open_dir(top, name);
+	if (r < 0)
+		return err_errno(err, "opening cgroup %s", name);
+	cg->roots[cg->n_roots++] = (struct cgroup_root){ .fd = r, .kinds = mounts[0].kinds };
+	return 0;
 }
 
 static bool has(int root, const char *file)
@@ -160,12 +157,12 @@ static bool io_weight_counts(int root)
 static int settle(struct cgroup *cg, struct err *err)
 {
 	_cleanup_fd_ int peak = -1;
-	int root = top_of(cg), r = clear_top(root, err);
+	int root = top_of(cg);
 
-	if (r < 0)
-		return r;
-	enable(root, ".");
-	enable(root, "tenants");
+	if (cgroup_put(root, "daemons/cgroup.procs", "0") < 0)
+		return err_errno(err, "moving into cgroup daemons");
+	switch_controllers(root, ".", '+');
+	switch_controllers(root, "tenants", '+');
 	cg->memory = has(root, "tenants/memory.max") && has(root, "tenants/memory.peak");
 	cg->swap = cg->memory && has(root, "tenants/memory.swap.max");
 	cg->cpu = has(root, "tenants/cpu.max");
@@ -180,20 +177,21 @@ static int settle(struct cgroup *cg, struct err *err)
 	return 0;
 }
 
+/* The true top takes us as it is. A delegated directory does so when its controllers are off again,
+ * which the kernel refuses while another server in it uses them. */
 static void leave(struct cgroup *cg)
 {
-	static const char *const controllers[] = { "-io", "-cpu", "-pids", "-memory" };
 	int root = top_of(cg);
 
-	/* Upwards if nothing is enabled there for its children but by the true top, which may hold
-	 * processes; else back into the delegated directory, free of controllers again. */
+	switch_controllers(root, ".", '-');
 	if (cgroup_put(root, "../cgroup.procs", "0") == 0)
 		return;
-	for (size_t i = 0; i < sizeof(controllers) / sizeof(controllers[0]); i++)
-		cgroup_put(root, "cgroup.subtree_control", controllers[i]);
-	cgroup_put(root, "cgroup.procs", "0");
-	move_all(root, "helpers/cgroup.procs", "cgroup.procs");
-	unlinkat(root, "helpers", AT_REMOVEDIR);
+	switch_controllers(root, "..", '-');
+	if (cgroup_put(root, "../cgroup.procs", "0") == 0)
+		move_all(root, "../helpers/cgroup.procs", "../cgroup.procs");
+	else
+		cgroup_put(root, "../helpers/cgroup.procs", "0");
+	unlinkat(root, "../helpers", AT_REMOVEDIR);
 }
 
 static int set_limits(const struct cgroup *cg, int dir, const char *path, struct err *err)
@@ -235,7 +233,7 @@ static int make_slot(struct cgroup *cg, uint32_t tenant, const char *path, struc
 	snprintf(parent, sizeof(parent), "tenants/t%u", tenant);
 	r = cgroup_make(root, parent, err);
 	if (r > 0)
-		enable(root, parent);
+		switch_controllers(root, parent, '+');
 	if (r >= 0)
 		r = cgroup_make(root, path, err);
 	if (r >= 0)

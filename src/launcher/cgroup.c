@@ -258,20 +258,14 @@ void cgroup_remove_all(struct cgroup *cg)
 {
 	char name[CGROUP_SHORT];
 
-	snprintf(name, sizeof(name), "airlock-%u", cg->config.server);
+	snprintf(name, sizeof(name), "../airlock-%u", cg->config.server);
 	/* The tenants first: v2 gives a directory back only when nothing below has controllers. */
 	for (unsigned i = 0; i < cg->n_roots; i++)
 		remove_ours(cg->roots[i].fd, false);
 	backend(cg)->leave(cg);
 	for (unsigned i = 0; i < cg->n_roots; i++) {
-		_cleanup_fd_ int parent = cgroup_open_dir(cg->roots[i].fd, "..");
-		struct stat ours, theirs;
-
 		remove_ours(cg->roots[i].fd, false);
-		/* A delegated unit's own directory is not ours to remove. */
-		if (parent >= 0 && fstat(cg->roots[i].fd, &ours) == 0 &&
-		    fstatat(parent, name, &theirs, 0) == 0 && ours.st_ino == theirs.st_ino)
-			unlinkat(parent, name, AT_REMOVEDIR);
+		unlinkat(cg->roots[i].fd, name, AT_REMOVEDIR);
 	}
 }
 

@@ -2,7 +2,7 @@
 /*
  * cgroup: limits and accounting, the same for v1 (separate hierarchies) and v2 behind this header.
  * Used by the launcher's roles. No heap. Layout: airlock-<n>/{daemons,tenants/t<k>/s<m>}, in every
- * hierarchy in use; under systemd with Delegate=yes the unit's own directory stands for airlock-<n>.
+ * hierarchy in use, at its top; under systemd with Delegate=yes in the unit's own directory.
  *
  * A slot's directories belong to one tenant at a time and are kept between sandboxes. Limits are set
  * before any process enters. Tenants have equal CPU weight, daemons eight times that.

@@ -343,6 +343,40 @@ static void a_predecessors_processes_are_ended_and_its_cgroups_removed(void **st
 	cg = next;
 }
 
+static void a_server_with_another_number_touches_nothing_of_ours(void **state)
+{
+	struct cgroup_config neighbours = config;
+	struct cgroup_slot slot = CGROUP_SLOT_NONE;
+	pid_t pid, neighbour;
+
+	SKIP_WITHOUT_CGROUPS();
+	neighbours.server = SERVER - 1;
+	assert_ok(cgroup_slot_prepare(&cg, TENANT, SLOT, &slot, &err));
+	pid = start(&slot, wait_for_kill);
+	neighbour = fork();
+	if (neighbour == 0) {
+		struct cgroup other;
+		struct err child_err;
+
+		if (cgroup_open(&other, &neighbours, &child_err) < 0)
+			_exit(1);
+		cgroup_remove_all(&other);
+		_exit(0);
+	}
+	assert_int_equal(finish(neighbour), 0);
+	assert_int_equal(waitpid(pid, NULL, WNOHANG), 0);
+	assert_true(cgroup_slot_holds(&cg, TENANT, SLOT, pid));
+	assert_true(cgroup_slot_posture(&cg, TENANT, SLOT) & POSTURE_MEMORY_LIMIT);
+	kill(pid, SIGKILL);
+	finish(pid);
+	/* Its controllers are still on after the other one has gone. */
+	cgroup_slot_close(&slot);
+	assert_ok(cgroup_slot_prepare(&cg, TENANT, SLOT + 1, &slot, &err));
+	cgroup_slot_close(&slot);
+	assert_ok(cgroup_slot_remove(&cg, TENANT, SLOT, &err));
+	assert_ok(cgroup_slot_remove(&cg, TENANT, SLOT + 1, &err));
+}
+
 static void in_the_end_nothing_is_left(void **state)
 {
 	struct cgroup_slot slot = CGROUP_SLOT_NONE;
@@ -371,6 +405,7 @@ int main(void)
 		cmocka_unit_test(processor_time_is_counted_and_rationed),
 		cmocka_unit_test(what_a_sandbox_left_charged_can_be_given_back),
 		cmocka_unit_test(a_predecessors_processes_are_ended_and_its_cgroups_removed),
+		cmocka_unit_test(a_server_with_another_number_touches_nothing_of_ours),
 		cmocka_unit_test(in_the_end_nothing_is_left),
 	};
 
