@@ -100,39 +100,3 @@ const struct error_row *error_find(const char *slug)
 	}
 	return &error_rows[0];
 }
-
-static const struct {
-	int status;
-	const char *name;
-} names[] = {
-	{ 200, "OK" },
-	{ 201, "Created" },
-	{ 400, "Bad Request" },
-	{ 401, "Unauthorized" },
-	{ 403, "Forbidden" },
-	{ 404, "Not Found" },
-	{ 405, "Method Not Allowed" },
-	{ 408, "Request Timeout" },
-	{ 409, "Conflict" },
-	{ 413, "Content Too Large" },
-	{ 414, "URI Too Long" },
-	{ 415, "Unsupported Media Type" },
-	{ 422, "Unprocessable Content" },
-	{ 426, "Upgrade Required" },
-	{ 429, "Too Many Requests" },
-	{ 431, "Request Header Fields Too Large" },
-	{ 500, "Internal Server Error" },
-	{ 501, "Not Implemented" },
-	{ 502, "Bad Gateway" },
-	{ 503, "Service Unavailable" },
-	{ 505, "HTTP Version Not Supported" },
-};
-
-const char *error_status_name(int status)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		if (names[i].status == status)
-			return names[i].name;
-	}
-	return "Error";
-}

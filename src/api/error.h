@@ -22,5 +22,3 @@ extern const size_t error_n_rows;
 
 /* The row of a word; of "internal" when the word is NULL or unknown. Never NULL. */
 const struct error_row *error_find(const char *slug);
-/* The name of a status the way HTTP spells it, for descriptions: "Not Found". */
-const char *error_status_name(int status);

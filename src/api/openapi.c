@@ -5,6 +5,7 @@
 #include "api/json-out.h"
 #include "api/route.h"
 #include "base/num.h"
+#include "http/status.h"
 
 #define ERROR_REF "#/components/schemas/Error"
 
@@ -155,7 +156,7 @@ static void put_success(struct json_out *o, const struct route *route)
 {
 	put_status(o, route->status);
 	json_out_object(o, NULL);
-	json_out_text(o, "description", error_status_name(route->status));
+	json_out_text(o, "description", http_status_name(route->status));
 	json_out_object(o, "content");
 	json_out_object(o, "application/json");
 	json_out_object(o, "schema");
@@ -181,7 +182,7 @@ static void put_failure(struct json_out *o, int status)
 {
 	put_status(o, status);
 	json_out_object(o, NULL);
-	json_out_text(o, "description", error_status_name(status));
+	json_out_text(o, "description", http_status_name(status));
 	json_out_object(o, "content");
 	json_out_object(o, "application/json");
 	put_ref(o, "schema", ERROR_REF);

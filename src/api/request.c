@@ -10,6 +10,7 @@
 #include "api/json-out.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "http/status.h"
 
 /* The scratch buffer gives its memory back above this. */
 #define SCRATCH_KEEP (256u * 1024)
@@ -114,7 +115,7 @@ void request_fail(struct request *r, const char *slug, const char *text)
 
 	if (row->text && (!text || !*text || row == error_rows))
 		text = row->text;
-	reply_text_error(r, row, text && *text ? text : error_status_name(row->status), NO_EXTRA);
+	reply_text_error(r, row, text && *text ? text : http_status_name(row->status), NO_EXTRA);
 }
 
 void request_failf(struct request *r, const char *slug, const char *fmt, ...)

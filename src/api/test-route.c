@@ -10,6 +10,7 @@
 #include "api/openapi.h"
 #include "api/route.h"
 #include "base/mem.h"
+#include "http/status.h"
 
 #include <jansson.h>
 
@@ -159,7 +160,7 @@ static void unknown_words_are_internal(void **state)
 static void every_status_has_a_name(void **state)
 {
 	for (size_t i = 0; i < error_n_rows; i++)
-		assert_string_not_equal(error_status_name(error_rows[i].status), "Error");
+		assert_string_not_equal(http_status_name(error_rows[i].status), "Status");
 }
 
 static json_t *get(json_t *json, const char *a, const char *b, const char *c)

@@ -211,7 +211,6 @@ void conn_write(struct http_conn *conn, const struct str *parts, size_t n);
 size_t conn_queued(const struct http_conn *conn);
 
 /* reply.c */
-const char *reply_reason(int status);
 /* Puts a whole head into server->head_out. length < 0: chunked. */
 void reply_head(struct http_server *server, const struct http_reply *reply, const char *id,
 		int64_t length, bool close);

@@ -7,56 +7,8 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
+#include "http/status.h"
 #include "http/token.h"
-
-/* The statuses of the contract. */
-static const struct {
-	int status;
-	const char *reason;
-} reasons[] = {
-	{ 200, "OK" },
-	{ 201, "Created" },
-	{ 202, "Accepted" },
-	{ 204, "No Content" },
-	{ 206, "Partial Content" },
-	{ 302, "Found" },
-	{ 303, "See Other" },
-	{ 304, "Not Modified" },
-	{ 400, "Bad Request" },
-	{ 401, "Unauthorized" },
-	{ 403, "Forbidden" },
-	{ 404, "Not Found" },
-	{ 405, "Method Not Allowed" },
-	{ 406, "Not Acceptable" },
-	{ 408, "Request Timeout" },
-	{ 409, "Conflict" },
-	{ 411, "Length Required" },
-	{ 412, "Precondition Failed" },
-	{ 413, "Content Too Large" },
-	{ 414, "URI Too Long" },
-	{ 415, "Unsupported Media Type" },
-	{ 416, "Range Not Satisfiable" },
-	{ 421, "Misdirected Request" },
-	{ 422, "Unprocessable Content" },
-	{ 426, "Upgrade Required" },
-	{ 429, "Too Many Requests" },
-	{ 431, "Request Header Fields Too Large" },
-	{ 500, "Internal Server Error" },
-	{ 501, "Not Implemented" },
-	{ 502, "Bad Gateway" },
-	{ 503, "Service Unavailable" },
-	{ 504, "Gateway Timeout" },
-	{ 505, "HTTP Version Not Supported" },
-};
-
-const char *reply_reason(int status)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(reasons); i++) {
-		if (reasons[i].status == status)
-			return reasons[i].reason;
-	}
-	return "Status";
-}
 
 /* ---- The head ---- */
 
@@ -111,7 +63,7 @@ void reply_head(struct http_server *server, const struct http_reply *reply, cons
 	bool has_length = reply->status != 204 && reply->status != 304;
 
 	buf_clear(out);
-	buf_printf(out, "HTTP/1.1 %d %s\r\n", reply->status, reply_reason(reply->status));
+	buf_printf(out, "HTTP/1.1 %d %s\r\n", reply->status, http_status_name(reply->status));
 	put_line(out, "Date: ", date_now(server));
 	if (reply->content_type)
 		put_line(out, "Content-Type: ", reply->content_type);
