@@ -31,7 +31,6 @@ struct core_config {
 	const char *const *templates; /* allowed template names; borrowed */
 	size_t n_templates;
 	const char *runtime_name; /* "native" */
-	bool single;		  /* SANDBOX_MODE=single */
 	bool ephemeral;		  /* SANDBOX_SESSION_STATE=off */
 };
 

@@ -78,6 +78,7 @@ struct config_settings {
 	uint64_t max_connections;
 	const char *trusted_proxies; /* comma list */
 	const char *runtime;	     /* "native" or "oci:<path>" */
+	const char *preview_domain;  /* NULL: none */
 	const char *const *templates;
 	size_t n_templates;
 	enum log_level log_level;

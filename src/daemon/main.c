@@ -253,15 +253,18 @@ static int prepare(struct daemon *d, int argc, char **argv, struct err *err)
 
 /* ---- Start: the parts ---- */
 
+struct key_load {
+	struct core *core;
+	int result; /* negative: *err is filled, the other keys are passed over */
+	struct err *err;
+};
+
 static void on_key(void *data, struct str tenant, struct str key)
 {
-	struct daemon *d = data;
-	struct err err;
+	struct key_load *load = data;
 
-	if (!d->status && core_add_key(d->core, tenant, key, &err) < 0) {
-		log_event(LOG_ERROR, "tenant_not_stored", LOG_STR("why", err.text));
-		d->status = 1;
-	}
+	if (load->result >= 0)
+		load->result = core_add_key(load->core, tenant, key, load->err);
 }
 
 static void on_limits(void *data, struct str tenant, const struct tenant_limits *limits)
@@ -284,7 +287,6 @@ static int open_core(struct daemon *d, struct err *err)
 		.templates = s->templates,
 		.n_templates = s->n_templates,
 		.runtime_name = "native",
-		.single = s->single,
 		.ephemeral = s->ephemeral,
 	};
 	int r = core_open(&d->loop, &config, d->store, d->runtime, &d->core, err);
@@ -292,8 +294,9 @@ static int open_core(struct daemon *d, struct err *err)
 	if (r < 0)
 		return r;
 	config_each_limits(d->config, on_limits, d);
-	config_each_key(d->config, on_key, d);
-	return d->status ? err_set(err, EIO, "a tenant could not be stored") : 0;
+	struct key_load load = { .core = d->core, .err = err };
+	config_each_key(d->config, on_key, &load);
+	return load.result < 0 ? err_wrap(err, "storing a tenant") : 0;
 }
 
 static uint64_t count_store_errors(void *data)
@@ -307,6 +310,7 @@ static int open_server(struct daemon *d, struct err *err)
 	const struct api_config api = {
 		.loop = &d->loop,
 		.write_max = s->write_max_mb * MIB,
+		.preview_domain = s->preview_domain,
 		.store_errors = count_store_errors,
 		.store_data = d->store,
 	};

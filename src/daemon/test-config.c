@@ -277,6 +277,7 @@ static void nothing_set_gives_the_defaults(void **state)
 	assert_string_equal(s->templates[0], "sandbox-base:latest");
 	assert_string_equal(s->templates[1], "python:3.11-slim");
 	assert_false(s->single || s->ephemeral);
+	assert_null(s->preview_domain);
 	assert_int_equal(s->log_level, LOG_INFO);
 }
 
@@ -285,7 +286,8 @@ static void values_reach_their_settings(void **state)
 	_cleanup_config_ struct config *c =
 		load(KEY ";SANDBOX_MEMORY_MB=1024;SANDBOX_CPUS=1.25;SANDBOX_PIDS=100;"
 			 "SANDBOX_TMP_MB=8;SANDBOX_VOLUME_SIZE_MB=4096;SANDBOX_SESSION_STATE=off;"
-			 "SANDBOX_LOG_LEVEL=debug;SANDBOX_TEMPLATES= a:1 , b;SANDBOX_MODE=single");
+			 "SANDBOX_LOG_LEVEL=debug;SANDBOX_TEMPLATES= a:1 , b;SANDBOX_MODE=single;"
+			 "SANDBOX_PREVIEW_DOMAIN=preview.example.net:8443");
 	struct err err;
 
 	assert_int_equal(config_check(c, &err), 0);
@@ -296,6 +298,7 @@ static void values_reach_their_settings(void **state)
 	assert_int_equal(s->launcher.tmp_mb, 8);
 	assert_int_equal(s->launcher.volume_size_mb, 4096);
 	assert_true(s->single && s->ephemeral);
+	assert_string_equal(s->preview_domain, "preview.example.net:8443");
 	assert_int_equal(s->log_level, LOG_DEBUG);
 	assert_int_equal(s->n_templates, 2);
 	assert_string_equal(s->templates[0], "a:1");
