@@ -14,7 +14,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from typing import Any, Mapping, Optional, Tuple, Union
+from typing import Any, List, Mapping, Optional, Tuple, Union
 
 from ._version import __version__
 from .errors import APIConnectionError, SandboxError, from_answer
@@ -33,7 +33,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 def _backoff(repeat: int) -> int:
-    return min(2 ** min(repeat, 5), RETRY_WAIT_MAX)
+    return min(1 << min(repeat, 5), RETRY_WAIT_MAX)
 
 
 def _seconds(header: Optional[str]) -> Optional[int]:
@@ -78,7 +78,7 @@ class Connection:
         self._opener = self._make_opener(verify)
 
     def _make_opener(self, verify: Verify) -> urllib.request.OpenerDirector:
-        handlers = [_NoRedirect()]
+        handlers: List[urllib.request.BaseHandler] = [_NoRedirect()]
         if self.base_url.lower().startswith("https:"):
             context = ssl.create_default_context(
                 cafile=verify if isinstance(verify, str) else None
