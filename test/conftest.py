@@ -22,6 +22,7 @@ def pytest_configure(config):
             del os.environ[name]
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session, exitstatus):
     harness.remove_state_dirs()
     clients.remove_unpacked()

@@ -8,6 +8,7 @@ sessions in them: servers of the tests end their sessions when they stop, unless
 Which build: AIRLOCK_BUILD, else build/ of this repository.
 """
 
+import atexit
 import collections
 import contextlib
 import fcntl
@@ -32,7 +33,7 @@ KNOBS_BUILD = os.path.abspath(
     os.environ.get("AIRLOCK_KNOBS_BUILD") or os.path.join(ROOT, "build-knobs")
 )
 CI = os.environ.get("CI") == "true"
-VOLUME_MB = "2048"
+VOLUME_MB = "1024"
 START_SECONDS = 60
 
 # Static keys that every server of the tests has, one tenant each.
@@ -117,10 +118,19 @@ class StateDirs:
     """Folders under one temporary root, handed out again after a clean stop."""
 
     def __init__(self):
-        self.root = tempfile.mkdtemp(prefix="airlock-test-")
+        self._remove_abandoned()
+        self.root = tempfile.mkdtemp(prefix="airlock-test-%d-" % os.getpid())
         os.chmod(self.root, 0o755)
         self._free = collections.defaultdict(list)
         self._count = 0
+
+    @staticmethod
+    def _remove_abandoned():
+        """Each holds a whole volume; a run that was killed could not take its own away."""
+        for path in glob.glob(os.path.join(tempfile.gettempdir(), "airlock-test-*-*")):
+            owner = path.rsplit("/", 1)[1].split("-")[2]
+            if owner.isdigit() and not os.path.exists("/proc/" + owner):
+                shutil.rmtree(path, ignore_errors=True)
 
     def take(self, kind):
         if self._free[kind]:
@@ -148,6 +158,7 @@ def state_dirs():
     global _dirs
     if _dirs is None:
         _dirs = StateDirs()
+        atexit.register(remove_state_dirs)
     return _dirs
 
 
@@ -169,12 +180,16 @@ def environment(**extra):
 
 
 class Server:
-    def __init__(self, env=None, build=None, state_dir=None, keep=False, knobs=None):
-        """env: variables over the defaults; None removes one. keep: sessions survive a stop."""
+    def __init__(
+        self, env=None, build=None, state_dir=None, keep=False, knobs=None, program=None
+    ):
+        """env: variables over the defaults; None removes one. keep: sessions survive a stop.
+        program: the airlock to start, when it is not the one at the top of the build."""
         why = runnable(build)
         if why:
             raise NotRunnable(why)
         self.build = os.path.abspath(build or BUILD)
+        self.program = program or os.path.join(self.build, "airlock")
         self.keep = keep
         self.port = free_port()
         self.url = "http://127.0.0.1:%d" % self.port
@@ -203,7 +218,7 @@ class Server:
         began = time.monotonic()
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(
-                [os.path.join(self.build, "airlock"), "serve"],
+                [self.program, "serve"],
                 env=self.env,
                 stdin=subprocess.DEVNULL,
                 stdout=log,

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `make install` puts where, and that a server runs from there."""
+
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+
+import harness
+
+
+@pytest.fixture(scope="module")
+def installed():
+    why = harness.runnable()
+    if why:
+        pytest.skip(why)
+    if not os.path.exists(os.path.join(harness.BUILD, "build.ninja")):
+        pytest.skip("the programs were not built in place")
+    # Where the daemons' user can get at it.
+    root = os.path.join(harness.state_dirs().root, "install")
+    ran = subprocess.run(
+        ["make", "-C", harness.ROOT, "install", "BUILD=" + harness.BUILD, "DESTDIR=%s" % root],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )
+    assert ran.returncode == 0, ran.stdout[-3000:]
+    return root
+
+
+def find(root, name):
+    found = [os.path.join(folder, name) for folder, _, names in os.walk(root) if name in names]
+    assert len(found) == 1, found
+    return found[0]
+
+
+def test_every_part_is_there(installed):
+    for name in ("airlock", "airlockd", "airlock-launcher", "airlock-init"):
+        assert os.stat(find(installed, name)).st_mode & 0o7777 == 0o755
+    unit = find(installed, "airlock.service")
+    with open(unit) as file:
+        text = file.read()
+    assert re.search(r"^ExecStart=/\S+/bin/airlock serve --config /etc/airlock/airlock.conf$", text, re.M)
+    assert "@" not in text.replace("@bindir@", "@")
+    assert "Delegate=yes" in text and "Type=notify" in text
+    configuration = find(installed, "airlock.conf")
+    assert os.stat(configuration).st_mode & 0o777 == 0o600
+    find(installed, "airlock.1")
+
+
+def test_an_operators_configuration_is_kept(installed):
+    path = find(installed, "airlock.conf")
+    with open(path, "a") as file:
+        file.write("SANDBOX_POOL=3\n")
+    subprocess.run(
+        ["make", "-C", harness.ROOT, "install", "BUILD=" + harness.BUILD, "DESTDIR=%s" % installed],
+        stdout=subprocess.DEVNULL, check=True,
+    )
+    with open(path) as file:
+        assert file.read().endswith("SANDBOX_POOL=3\n")
+
+
+def test_the_configuration_as_delivered_checks(installed):
+    status, stderr = harness.serve_once(
+        {}, ("serve", "--check", "--config", find(installed, "airlock.conf"))
+    )
+    assert status == 0, stderr
+
+
+def test_the_unit_is_one_that_systemd_understands(installed):
+    if not shutil.which("systemd-analyze"):
+        pytest.skip("systemd-analyze is not installed")
+    unit = find(installed, "airlock.service")
+    ran = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", unit],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )
+    # The program is not at its place yet; nothing else may be said about the unit.
+    said = [
+        line for line in ran.stdout.splitlines()
+        if "airlock.service" in line and "is not executable" not in line
+    ]
+    assert not said, ran.stdout
+
+
+def test_a_server_runs_from_the_installed_tree(installed, ours):
+    with harness.Server(program=find(installed, "airlock")) as server:
+        with ours.sandbox(server) as sandbox:
+            assert sandbox.run("echo installed").stdout == "installed\n"
