@@ -121,20 +121,32 @@ static int add_rule(int ruleset, const char *path, uint64_t rights, struct err *
 	return 0;
 }
 
-int lock_landlock(struct err *err)
+static uint64_t known_rights(int abi)
 {
-	int abi =
-		(int)syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
-	struct ruleset_attr attr = { .access_fs = ALL_RIGHTS };
+	uint64_t rights = ALL_RIGHTS;
 
+	if (abi < 5)
+		rights &= ~RIGHT_IOCTL_DEV;
+	if (abi < 3)
+		rights &= ~RIGHT_TRUNCATE;
+	if (abi < 2)
+		rights &= ~(uint64_t)LANDLOCK_ACCESS_FS_REFER;
+	return rights;
+}
+
+static int landlock_abi(void)
+{
+	return (int)syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
+}
+
+int lock_landlock_prepare(int *ret_ruleset, struct err *err)
+{
+	int abi = landlock_abi();
+	struct ruleset_attr attr = { .access_fs = known_rights(abi) };
+
+	*ret_ruleset = -1;
 	if (abi <= 0 || knob_off(KNOB_LANDLOCK))
 		return 0;
-	if (abi < 5)
-		attr.access_fs &= ~RIGHT_IOCTL_DEV;
-	if (abi < 3)
-		attr.access_fs &= ~RIGHT_TRUNCATE;
-	if (abi < 2)
-		attr.access_fs &= ~(uint64_t)LANDLOCK_ACCESS_FS_REFER;
 	if (abi >= 6)
 		attr.scoped = SCOPE_ABSTRACT_SOCKETS | SCOPE_SIGNALS;
 	/* An older kernel takes the longer struct when its tail is zero. */
@@ -147,7 +159,19 @@ int lock_landlock(struct err *err)
 		if (r < 0)
 			return r;
 	}
+	*ret_ruleset = take_fd(&ruleset);
+	return abi;
+}
+
+int lock_landlock_enforce(int ruleset, struct err *err)
+{
+	if (ruleset < 0)
+		return 0;
+	int r = add_rule(ruleset, LAYOUT_WORKSPACE, TREE_RIGHTS & known_rights(landlock_abi()),
+			 err);
+	if (r < 0)
+		return r;
 	if (syscall(SYS_landlock_restrict_self, ruleset, 0) < 0)
 		return err_errno(err, "cannot enforce landlock");
-	return abi;
+	return 0;
 }

@@ -20,7 +20,10 @@ int lock_keep_capabilities(uint64_t keep, struct err *err);
  * no new privileges, not dumpable until exec. The seccomp filter comes last, by the caller. */
 int lock_tenant(struct err *err);
 
-/* Restricts the calling process: read and execute everywhere, write in /workspace, /tmp, /dev/shm
- * and to devices. To be called after /workspace was attached: a rule on a covered mount point is
- * ignored. Returns the ABI in force (0: the kernel has none), negative on failure. */
-int lock_landlock(struct err *err);
+/* Landlock for the calling process: read and execute everywhere, write in /workspace, /tmp,
+ * /dev/shm and to devices. In two steps, because a rule on a mount point that is covered later is
+ * ignored, and because little may be left to do when a command comes: everything but /workspace is
+ * prepared, then, after the attach, the workspace is added and the whole enforced. *ret_ruleset is
+ * -1 and 0 is returned where the kernel has no landlock; else the ABI. */
+int lock_landlock_prepare(int *ret_ruleset, struct err *err);
+int lock_landlock_enforce(int ruleset, struct err *err);

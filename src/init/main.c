@@ -64,8 +64,7 @@ static struct {
 	pid_t pid; /* of the tenant process */
 	int sock;  /* to it, until it has exec'd; owned */
 	uint32_t id;
-	uint32_t landlock;
-	bool ready; /* it said that everything but exec is done */
+	int landlock; /* ABI that it restricts itself with, 0: none */
 	int64_t started_us;
 } in = { .sock = -1 };
 
@@ -146,7 +145,8 @@ static void on_handover(void)
 	on_control();
 }
 
-/* The process is about to exec: says how that went. */
+/* The process is about to exec. Its socket closes when it has, landlock and all; what it can not do
+ * it says first. */
 static void on_starting(void)
 {
 	struct wire_msg msg;
@@ -154,23 +154,14 @@ static void on_starting(void)
 
 	if (r == -EAGAIN)
 		return;
-	if (r == 1 && msg.head.type == ID_STARTED) {
-		struct id_started body;
-		memcpy(&body, msg.body, sizeof(body));
-		in.landlock = body.landlock;
-		in.ready = true;
-		return;
-	}
 	if (r == 1 && msg.head.type == ID_REFUSED) {
 		report(ID_REFUSED, in.id, msg.body, msg.body_len);
 		end();
 	}
-	if (r == 0 && in.ready) {
-		struct id_started body = { .landlock = in.landlock };
-		report(ID_STARTED, in.id, &body, sizeof(body));
-	}
-	/* Else it died before it could say anything: killed from outside, or out of memory. The
-	 * exit status tells. */
+	if (r != 0)
+		end();
+	struct id_started body = { .landlock = (uint32_t)in.landlock };
+	report(ID_STARTED, in.id, &body, sizeof(body));
 	fd_close(&in.sock);
 }
 
@@ -193,7 +184,7 @@ static _Noreturn void command_ended(int status)
 	struct id_exited body = { .status = (uint32_t)status,
 				  .wall_us = (uint64_t)(clock_monotonic_us() - in.started_us) };
 
-	/* Its last words may still be in the socket: a refusal, or that it got as far as exec. */
+	/* Its last word may still be in the socket: a refusal, or the end that means exec. */
 	while (in.sock >= 0) {
 		struct pollfd p = { .fd = in.sock, .events = POLLIN };
 		if (poll(&p, 1, 0) <= 0)
@@ -291,7 +282,7 @@ int main(int argc, char **argv)
 	/* The builder works as a batch task; what waits for a command must start at once. */
 	if (sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){ 0 }) < 0)
 		fail("scheduler", errno);
-	r = tenant_spawn(&in.pid, &in.sock, &err);
+	r = tenant_spawn(&in.pid, &in.sock, &in.landlock, &err);
 	if (r < 0)
 		fail("tenant", -r);
 	if (!knob_off(KNOB_CAPABILITIES)) {

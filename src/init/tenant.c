@@ -108,25 +108,20 @@ static int enter_cwd(const char *path)
 	return fchdir(fd) < 0 ? -errno : 0;
 }
 
-/* fds: specification, stdout, stderr, and stdin or -1. The result has 0, 1, 2 and nothing else
- * that survives exec. */
+/* fds: specification, stdout, stderr, and stdin or -1 (then 0 stays what it was born with,
+ * /dev/null). The result has 0, 1, 2 and nothing else that survives exec. */
 static int place_descriptors(const int fds[4])
 {
-	int in = fds[3];
-
-	if (in < 0)
-		in = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	if (in < 0)
+	if (fds[3] >= 0 && dup2(fds[3], STDIN_FILENO) < 0)
 		return -errno;
-	if (dup2(in, STDIN_FILENO) < 0 || dup2(fds[1], STDOUT_FILENO) < 0 ||
-	    dup2(fds[2], STDERR_FILENO) < 0)
+	if (dup2(fds[1], STDOUT_FILENO) < 0 || dup2(fds[2], STDERR_FILENO) < 0)
 		return -errno;
 	if (!knob_off(KNOB_FDS) && syscall(SYS_close_range, 3u, ~0u, CLOSE_RANGE_CLOEXEC) < 0)
 		return -errno;
 	return 0;
 }
 
-static _Noreturn void run_command(struct wire_msg *msg)
+static _Noreturn void run_command(struct wire_msg *msg, int ruleset)
 {
 	static struct order order;
 	uint32_t id = msg->head.id;
@@ -140,28 +135,26 @@ static _Noreturn void run_command(struct wire_msg *msg)
 	r = place_descriptors(msg->fds);
 	if (r < 0)
 		refuse(id, EXEC_STAGE_LOCKDOWN, -r);
-	r = lock_landlock(&err);
+	r = lock_landlock_enforce(ruleset, &err);
 	if (r < 0)
 		refuse(id, EXEC_STAGE_LOCKDOWN, -r);
-	struct id_started started = { .landlock = (uint32_t)r };
 	r = enter_cwd(order.cwd);
 	if (r < 0)
 		refuse(id, EXEC_STAGE_CWD, -r);
 	sigemptyset(&none);
 	if (sigprocmask(SIG_SETMASK, &none, NULL) < 0)
 		refuse(id, EXEC_STAGE_LOCKDOWN, errno);
-	wire_send(TENANT_SOCK, ID_STARTED, id, &started, sizeof(started), NULL, 0);
 	execve(order.argv[0], order.argv, order.envp);
 	refuse(id, EXEC_STAGE_EXEC, errno);
 }
 
 /* Serves file jobs until init goes away. */
-static _Noreturn void serve_files(struct wire_msg *msg)
+static _Noreturn void serve_files(struct wire_msg *msg, int ruleset)
 {
 	struct err err;
 	int workspace;
 
-	if (lock_landlock(&err) < 0)
+	if (lock_landlock_enforce(ruleset, &err) < 0)
 		_exit(126);
 	workspace = open(LAYOUT_WORKSPACE, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (workspace < 0)
@@ -181,12 +174,19 @@ static _Noreturn void serve_files(struct wire_msg *msg)
 	}
 }
 
+/* What the process says when it has locked itself down. */
+struct status {
+	int code; /* 0 or a negative errno */
+	int landlock;
+};
+
 static _Noreturn void tenant_main(int sock, int status_pipe)
 {
 	struct err err = { 0 };
 	struct wire_msg msg;
 	struct pollfd p = { .fd = TENANT_SOCK, .events = POLLIN };
-	int r;
+	struct status status = { .code = 0 };
+	int ruleset = -1, r;
 
 	/* Init's own descriptors go first: whatever happens below, the tenant never has them. */
 	if (dup3(sock, TENANT_SOCK, O_CLOEXEC) < 0 ||
@@ -196,9 +196,12 @@ static _Noreturn void tenant_main(int sock, int status_pipe)
 	if (setsid() < 0)
 		_exit(126);
 	r = lock_tenant(&err);
-	if (r == 0 && !knob_off(KNOB_SECCOMP))
+	if (r == 0)
+		r = status.landlock = lock_landlock_prepare(&ruleset, &err);
+	if (r >= 0 && !knob_off(KNOB_SECCOMP))
 		r = filter_load(&filter_tenant, &err);
-	if (write(TENANT_SOCK + 1, &r, sizeof(r)) != sizeof(r) || r < 0)
+	status.code = r < 0 ? r : 0;
+	if (write(TENANT_SOCK + 1, &status, sizeof(status)) != sizeof(status) || r < 0)
 		_exit(126);
 	close(TENANT_SOCK + 1);
 	do {
@@ -207,15 +210,16 @@ static _Noreturn void tenant_main(int sock, int status_pipe)
 		r = wire_recv(TENANT_SOCK, &wire_di, &msg);
 	} while (r == -EAGAIN);
 	if (r == 1 && msg.head.type == DI_EXEC)
-		run_command(&msg);
+		run_command(&msg, ruleset);
 	if (r == 1 && msg.head.type == DI_FILE)
-		serve_files(&msg);
+		serve_files(&msg, ruleset);
 	_exit(0);
 }
 
-int tenant_spawn(pid_t *ret_pid, int *ret_sock, struct err *err)
+int tenant_spawn(pid_t *ret_pid, int *ret_sock, int *ret_landlock, struct err *err)
 {
-	int socks[2] = { -1, -1 }, pipes[2] = { -1, -1 }, locked = -EPIPE;
+	int socks[2] = { -1, -1 }, pipes[2] = { -1, -1 };
+	struct status status = { .code = -EPIPE };
 	_cleanup_fd_ int mine = -1, theirs = -1, reader = -1, writer = -1;
 	int r = wire_pair_open(socks, err);
 
@@ -233,10 +237,11 @@ int tenant_spawn(pid_t *ret_pid, int *ret_sock, struct err *err)
 	if (pid == 0)
 		tenant_main(theirs, writer);
 	fd_close(&writer);
-	if (read(reader, &locked, sizeof(locked)) != sizeof(locked) || locked < 0)
-		return err_set(err, locked < 0 ? -locked : EPIPE,
+	if (read(reader, &status, sizeof(status)) != sizeof(status) || status.code < 0)
+		return err_set(err, status.code < 0 ? -status.code : EPIPE,
 			       "the tenant process could not be locked down");
 	*ret_pid = pid;
+	*ret_landlock = status.landlock;
 	*ret_sock = take_fd(&mine);
 	return 0;
 }

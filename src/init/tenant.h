@@ -15,5 +15,6 @@
 
 #include "base/err.h"
 
-/* Forks the process; it is locked down before this returns. *ret_sock is init's end. */
-int tenant_spawn(pid_t *ret_pid, int *ret_sock, struct err *err);
+/* Forks the process; it is locked down before this returns, but for landlock, which needs the
+ * workspace; *ret_landlock is the ABI that it will restrict itself with. *ret_sock is init's end. */
+int tenant_spawn(pid_t *ret_pid, int *ret_sock, int *ret_landlock, struct err *err);

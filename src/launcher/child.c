@@ -173,12 +173,18 @@ static int above(int fd)
  * of the way, so that no order of numbers can overwrite one that is still needed. */
 static void place_descriptors(const struct child_spec *spec, int *ret_init)
 {
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-	if (null < 0)
+	int in = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	int out = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	if (in < 0 || out < 0)
 		fail("/dev/null", errno);
-	int from[] = { above(null),	     above(null),	    above(null),
-		       above(spec->control), above(spec->handover), above(spec->lifeline),
-		       above(spec->ready),   above(spec->init) };
+	int from[] = { above(in),
+		       above(out),
+		       above(out),
+		       above(spec->control),
+		       above(spec->handover),
+		       above(spec->lifeline),
+		       above(spec->ready),
+		       above(spec->init) };
 
 	for (int i = 0; i < (int)(sizeof(from) / sizeof(from[0])); i++)
 		if (dup3(from[i], i, i == LAYOUT_FD_END ? O_CLOEXEC : 0) < 0 && from[i] != i)

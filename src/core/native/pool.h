@@ -12,8 +12,8 @@
  * under way as there are waiters, and a waiter takes whatever comes first. A failed build fails the
  * first waiter; without waiters the next try comes after a delay that doubles from POOL_RETRY_MS.
  *
- * Refilling is asked for when the command has been handed over, not before: the launcher's
- * hand-over and its builder would compete for the same processors.
+ * Refilling is asked for when the command has ended, or EXEC_REFILL_MS after its start: the builder
+ * would compete with a short command for the same processors.
  */
 #pragma once
 
