@@ -63,7 +63,8 @@ static ssize_t read_captured(const struct answer_source *s, uint64_t offset, voi
 	return (ssize_t)len;
 }
 
-ssize_t answer_source_read(const struct answer_source *s, uint64_t offset, void *data, size_t len)
+/* At most len bytes at the offset; 0 at the end, negative errno. */
+static ssize_t read_source(const struct answer_source *s, uint64_t offset, void *data, size_t len)
 {
 	if (offset >= answer_source_size(s) || !len)
 		return 0;
@@ -86,7 +87,7 @@ static int read_all(const struct answer_source *s, uint64_t offset, char *data, 
 	size_t have = 0;
 
 	while (have < len) {
-		ssize_t n = answer_source_read(s, offset + have, data + have, len - have);
+		ssize_t n = read_source(s, offset + have, data + have, len - have);
 		if (n < 0)
 			return err_set(err, (int)-n, "captured output cannot be read");
 		if (!n)
@@ -250,7 +251,7 @@ static void put_text(struct answer *a, struct buf *out, struct str raw, bool las
 static int encode_text(struct answer *a, struct piece *p, struct buf *out, struct err *err)
 {
 	char data[ANSWER_CHUNK];
-	ssize_t n = answer_source_read(p->source, p->at, data, least(p->end - p->at, sizeof(data)));
+	ssize_t n = read_source(p->source, p->at, data, least(p->end - p->at, sizeof(data)));
 
 	if (n <= 0)
 		return err_set(err, n ? (int)-n : EIO, "captured output cannot be read");

@@ -32,8 +32,6 @@ void answer_source_memory(struct answer_source *s, struct str memory);
 /* output may be NULL: empty. */
 void answer_source_output(struct answer_source *s, struct runtime_output *output);
 uint64_t answer_source_size(const struct answer_source *s);
-/* At most len bytes at the offset; 0 at the end, negative errno. */
-ssize_t answer_source_read(const struct answer_source *s, uint64_t offset, void *data, size_t len);
 
 /* A part of a source. */
 struct answer_range {

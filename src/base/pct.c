@@ -48,24 +48,3 @@ bool pct_decode_query(struct str in, char *out, struct str *ret)
 {
 	return decode(in, true, out, ret);
 }
-
-static bool is_unreserved(char c)
-{
-	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-	       c == '-' || c == '.' || c == '_' || c == '~';
-}
-
-bool pct_encode(struct str in, struct buf *out)
-{
-	static const char digits[] = "0123456789ABCDEF";
-
-	for (size_t i = 0; i < in.len; i++) {
-		unsigned char c = (unsigned char)in.data[i];
-		char escaped[3] = { '%', digits[c >> 4], digits[c & 15] };
-		bool ok = is_unreserved((char)c) ? buf_put_char(out, (char)c)
-						 : buf_put(out, escaped, 3);
-		if (!ok)
-			return false;
-	}
-	return true;
-}

@@ -37,7 +37,8 @@ void disk_measured(struct session *s, uint64_t used, uint64_t before)
 	s->disk.pending -= before;
 }
 
-bool disk_may_exceed(const struct session *s, uint64_t more)
+/* Step 1. */
+static bool may_exceed(const struct session *s, uint64_t more)
 {
 	uint64_t bound;
 
@@ -65,7 +66,7 @@ static void on_stat(void *data, uint64_t used_bytes, const struct err *err)
 	bool quiet = s->disk.at_us == q->asked.at_us && s->disk.pending == q->asked.pending;
 	if (!err && quiet && clock_monotonic_us() - s->disk.at_us > SETTLED_US) {
 		disk_measured(s, used_bytes, s->disk.pending);
-		walk = disk_may_exceed(s, q->more);
+		walk = may_exceed(s, q->more);
 	}
 	q->answer(q->data, walk);
 	session_unref(s);
@@ -74,7 +75,7 @@ static void on_stat(void *data, uint64_t used_bytes, const struct err *err)
 
 void disk_ask(struct core *c, struct session *s, uint64_t more, disk_fn answer, void *data)
 {
-	if (!disk_may_exceed(s, more)) {
+	if (!may_exceed(s, more)) {
 		answer(data, false);
 		return;
 	}

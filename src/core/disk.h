@@ -26,8 +26,6 @@ uint64_t disk_bound_of_run(const struct core *c, const struct runtime_exec_resul
 void disk_add(struct session *s, uint64_t bytes);
 /* A measurement that began when s->disk.pending was before. */
 void disk_measured(struct session *s, uint64_t used, uint64_t before);
-/* Step 1. */
-bool disk_may_exceed(const struct session *s, uint64_t more);
 
 /* Steps 1 and 2; answer(data, true) when only a walk can tell. May answer before it returns. */
 typedef void (*disk_fn)(void *data, bool walk);

@@ -120,8 +120,3 @@ bool http_exchange_is_gone(const struct http_exchange *x)
 {
 	return !x->conn;
 }
-
-void *http_exchange_alloc(struct http_exchange *x, size_t size)
-{
-	return arena_alloc(&x->arena, size);
-}

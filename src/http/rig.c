@@ -10,6 +10,7 @@
 #include <sys/un.h>
 
 #include "base/clock.h"
+#include "base/mem.h"
 
 #define INPUT_LIMIT (64u << 20)
 /* Turns without any progress after which a wait gives up. */
@@ -95,7 +96,7 @@ static void last(struct rig *rig, struct http_exchange *x)
 
 static void big(struct rig *rig, struct http_exchange *x)
 {
-	char *data = http_exchange_alloc(x, rig->big);
+	_cleanup_free_ char *data = mem_new(rig->big, 1);
 
 	memset(data, 'x', rig->big);
 	http_reply(x, &ok, (struct str){ data, rig->big });

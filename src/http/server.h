@@ -92,8 +92,6 @@ const char *http_exchange_id(const struct http_exchange *x);
 const char *http_exchange_peer(const struct http_exchange *x);
 /* Whether the client hung up. */
 bool http_exchange_is_gone(const struct http_exchange *x);
-/* Memory that dies with the exchange, zeroed. */
-void *http_exchange_alloc(struct http_exchange *x, size_t size);
 
 /* ---- Request body ---- */
 
