@@ -17,16 +17,6 @@
 #define SHARES 1024u
 #define DAEMON_SHARES (8 * SHARES)
 
-static const struct {
-	uint32_t kind;
-	const char *file;
-} measures[LD_SLOT_FDS] = {
-	[SLOT_FD_OOM] = { CGROUP_MEMORY, "memory.oom_control" },
-	[SLOT_FD_PEAK] = { CGROUP_MEMORY, "memory.max_usage_in_bytes" },
-	[SLOT_FD_CPU] = { CGROUP_CPUACCT, "cpuacct.usage" },
-	[SLOT_FD_PIDS] = { CGROUP_PIDS, "pids.events" },
-};
-
 /* airlock-<n> at the top of each hierarchy, or below our own cgroup where the top is not ours. */
 static int find_roots(struct cgroup *cg, const struct cgroup_mount *mounts, size_t n,
 		      struct err *err)
@@ -124,6 +114,24 @@ static int set_limits(const struct cgroup *cg, int root, const char *path, uint3
 
 static int open_slot(struct cgroup *cg, const char *path, struct cgroup_slot *slot, struct err *err)
 {
+	const struct {
+		int root;
+		const char *file;
+		int flags;
+		int *fd;
+	} files[] = {
+		{ cgroup_root_of(cg, CGROUP_MEMORY), "memory.max_usage_in_bytes", O_WRONLY,
+		  &slot->peak },
+		{ cgroup_root_of(cg, CGROUP_PIDS), "pids.current", O_RDONLY, &slot->members },
+		{ cgroup_root_of(cg, CGROUP_MEMORY), "memory.oom_control", O_RDONLY,
+		  &slot->measure[SLOT_FD_OOM] },
+		{ cgroup_root_of(cg, CGROUP_MEMORY), "memory.max_usage_in_bytes", O_RDONLY,
+		  &slot->measure[SLOT_FD_PEAK] },
+		{ cgroup_root_of(cg, CGROUP_CPUACCT), "cpuacct.usage", O_RDONLY,
+		  &slot->measure[SLOT_FD_CPU] },
+		{ cgroup_root_of(cg, CGROUP_PIDS), "pids.events", O_RDONLY,
+		  &slot->measure[SLOT_FD_PIDS] },
+	};
 	char file[CGROUP_SHORT * 2];
 	int r = 0;
 
@@ -132,10 +140,9 @@ static int open_slot(struct cgroup *cg, const char *path, struct cgroup_slot *sl
 		r = cgroup_open_file(cg->roots[i].fd, path, file, O_WRONLY, &slot->join[i], err);
 		slot->n_join = i + 1;
 	}
-	for (unsigned i = 0; r >= 0 && i < LD_SLOT_FDS; i++) {
-		snprintf(file, sizeof(file), "%s/%s", path, measures[i].file);
-		r = cgroup_open_file(cgroup_root_of(cg, measures[i].kind), path, file, O_RDONLY,
-				     &slot->measure[i], err);
+	for (size_t i = 0; r >= 0 && i < sizeof(files) / sizeof(files[0]); i++) {
+		snprintf(file, sizeof(file), "%s/%s", path, files[i].file);
+		r = cgroup_open_file(files[i].root, path, file, files[i].flags, files[i].fd, err);
 	}
 	return r;
 }
@@ -166,8 +173,7 @@ static int make_slot(struct cgroup *cg, uint32_t tenant, const char *path, struc
 static int prepare(struct cgroup *cg, uint32_t tenant, const char *path, struct cgroup_slot *slot,
 		   struct err *err)
 {
-	char file[CGROUP_SHORT * 2];
-	uint64_t members;
+	char members[CGROUP_SHORT];
 	int r;
 
 	if (!cg->memory || !cg->pids || !cg->cpu)
@@ -179,14 +185,11 @@ static int prepare(struct cgroup *cg, uint32_t tenant, const char *path, struct 
 		if (r < 0)
 			return r;
 	}
-	snprintf(file, sizeof(file), "%s/pids.current", path);
-	if (!cgroup_get_number(cgroup_root_of(cg, CGROUP_PIDS), file, &members) || members)
+	if (pread(slot->members, members, sizeof(members), 0) != 2 || members[0] != '0')
 		return err_set(err, EBUSY, "cgroup %s still holds processes", path);
-	snprintf(file, sizeof(file), "%s/memory.max_usage_in_bytes", path);
-	r = cgroup_put(cgroup_root_of(cg, CGROUP_MEMORY), file, "0");
-	return r < 0 ? err_set(err, -r, "resetting the memory peak of cgroup %s: %s", path,
-			       strerrordesc_np(-r))
-		     : 0;
+	if (write(slot->peak, "0", 1) != 1)
+		return err_errno(err, "resetting the memory peak of cgroup %s", path);
+	return 0;
 }
 
 static uint64_t number_of(const struct cgroup *cg, uint32_t kind, const char *path,

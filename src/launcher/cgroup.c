@@ -296,6 +296,8 @@ void cgroup_slot_close(struct cgroup_slot *slot)
 		fd_close(&slot->join[i]);
 	for (unsigned i = 0; i < LD_SLOT_FDS; i++)
 		fd_close(&slot->measure[i]);
+	fd_close(&slot->peak);
+	fd_close(&slot->members);
 	slot->n_join = 0;
 	slot->fresh = false;
 	slot->posture = 0;

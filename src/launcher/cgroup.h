@@ -45,11 +45,15 @@ struct cgroup_slot {
 	int measure[LD_SLOT_FDS]; /* see enum ld_slot_fd */
 	uint32_t posture;	  /* what the kernel says is in force, see cgroup_slot_posture */
 	bool fresh;		  /* measure was opened anew: tell airlockd */
+	int peak, members; /* v1, never passed on: sets the peak back; counts the processes */
 };
 
 #define CGROUP_SLOT_NONE \
-	((struct cgroup_slot){ \
-		.into = -1, .join = { -1, -1, -1, -1, -1 }, .measure = { -1, -1, -1, -1 } })
+	((struct cgroup_slot){ .into = -1, \
+			       .join = { -1, -1, -1, -1, -1 }, \
+			       .measure = { -1, -1, -1, -1 }, \
+			       .peak = -1, \
+			       .members = -1 })
 
 /* Finds the hierarchies, makes airlock-<n>, moves the calling process into daemons, ends and
  * removes what an earlier launcher with the same n left. */
