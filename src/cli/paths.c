@@ -54,11 +54,6 @@ char *paths_cache(void)
 	return mem_dup("/var/cache/airlock");
 }
 
-const char *paths_image_key(void)
-{
-	return IMAGE_KEY;
-}
-
 char *paths_base_tar(void)
 {
 	_cleanup_free_ char *cache = paths_cache();

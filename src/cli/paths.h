@@ -23,8 +23,6 @@ char *paths_program(const char *name);
 char *paths_image_recipe(void);
 
 char *paths_cache(void);
-/* The key of the image/ folder that this program was built with. */
-const char *paths_image_key(void);
 char *paths_base_tar(void);
 char *paths_imported_tar(const char *name);
 bool paths_image_name_ok(const char *name);

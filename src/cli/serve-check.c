@@ -18,6 +18,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "cli/cli.h"
+#include "cli/paths.h"
 #include "daemon/config.h"
 
 #define NOBODY 65534
@@ -219,6 +220,21 @@ static int run_child(const char *file, int file_fd, int memfd, struct serve_sett
 	return WEXITSTATUS(status);
 }
 
+/* A second name of the base image is an image of its own once one of that name was imported; only
+ * this side sees the archives. What is said last counts, if it is not empty: hence the comma. */
+static int tell_imported(const struct serve_settings *s, int memfd, struct err *err)
+{
+	bool bad = lseek(memfd, 0, SEEK_END) < 0 || dprintf(memfd, "SANDBOX_IMPORTED=,") < 0;
+
+	for (const char *name = s->templates; *name; name += strlen(name) + 1) {
+		_cleanup_free_ char *tar = paths_imported_tar(name);
+		if (access(tar, R_OK) == 0)
+			bad |= dprintf(memfd, "%s,", name) < 0;
+	}
+	bad |= dprintf(memfd, "\n") < 0;
+	return bad ? err_errno(err, "cannot write the configuration") : 0;
+}
+
 int serve_check(const struct serve_request *request, struct serve_settings *ret, int *ret_memfd)
 {
 	_cleanup_fd_ int memfd = memfd_create("airlock-config", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -234,6 +250,8 @@ int serve_check(const struct serve_request *request, struct serve_settings *ret,
 	int status = run_child(request->config_file, file_fd, memfd, ret);
 	if (status)
 		return status;
+	if (tell_imported(ret, memfd, &err) < 0)
+		return cli_fail(&err);
 	if (fcntl(memfd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) <
 	    0) {
 		err_errno(&err, "cannot seal the configuration");

@@ -30,6 +30,7 @@ struct core_config {
 	uint64_t memory_bytes;	      /* limit of a sandbox; 0: not told */
 	const char *const *templates; /* allowed template names; borrowed */
 	size_t n_templates;
+	const char *imported;	  /* comma list of imported images; NULL: none; borrowed */
 	const char *runtime_name; /* "native" */
 	bool ephemeral;		  /* SANDBOX_SESSION_STATE=off */
 };

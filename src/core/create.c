@@ -20,17 +20,28 @@
 
 /* ---- Refusing ---- */
 
-/* Names of images that stand for another one. */
+/* Names that stand for another image, unless one of that name was imported. */
 static const struct {
 	const char *name, *image;
 } aliases[] = {
 	{ "python:3.11-slim", "sandbox-base:latest" },
 };
 
+static bool is_imported(const struct core *c, const char *name)
+{
+	struct str rest = str_of(c->config.imported), imported;
+
+	while (str_split(&rest, ',', &imported)) {
+		if (str_eq(imported, str_of(name)))
+			return true;
+	}
+	return false;
+}
+
 const char *session_image(const struct core *c, const char *template_name)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(aliases); i++) {
-		if (strcmp(aliases[i].name, template_name) == 0)
+		if (strcmp(aliases[i].name, template_name) == 0 && !is_imported(c, template_name))
 			return aliases[i].image;
 	}
 	for (size_t i = 0; i < c->config.n_templates; i++) {

@@ -544,6 +544,28 @@ static void a_kill_between_any_two_steps_leaves_nothing_unexplained(void **state
 	}
 }
 
+static void a_second_name_is_an_image_of_its_own_once_it_was_imported(void **state)
+{
+	static const struct {
+		const char *imported, *image;
+	} cases[] = {
+		{ NULL, "sandbox-base:latest" },
+		{ ",", "sandbox-base:latest" },
+		{ "python:3.11-slim2,other", "sandbox-base:latest" },
+		{ "other,python:3.11-slim", "python:3.11-slim" },
+	};
+	struct rig *r = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		rig_close(r);
+		r->config.imported = cases[i].imported;
+		rig_open(r);
+		assert_string_equal(session_image(r->core, "python:3.11-slim"), cases[i].image);
+		assert_string_equal(session_image(r->core, "sandbox-base:latest"),
+				    "sandbox-base:latest");
+	}
+}
+
 static void a_volume_that_nobody_explains_is_kept_and_counted(void **state)
 {
 	struct rig *r = *state;
@@ -599,6 +621,7 @@ int main(void)
 		T(after_a_stop_nothing_is_made),
 		T(closing_answers_every_create_that_is_under_way),
 		T(a_kill_between_any_two_steps_leaves_nothing_unexplained),
+		T(a_second_name_is_an_image_of_its_own_once_it_was_imported),
 		T(a_volume_that_nobody_explains_is_kept_and_counted),
 		T(a_volume_of_another_tenant_is_not_the_sessions),
 	};

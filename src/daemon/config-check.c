@@ -103,6 +103,7 @@ static void take_texts(struct config *c)
 		{ "SANDBOX_TRUSTED_PROXIES", &c->settings.trusted_proxies },
 		{ "SANDBOX_RUNTIME", &c->settings.runtime },
 		{ "SANDBOX_PREVIEW_DOMAIN", &c->settings.preview_domain },
+		{ "SANDBOX_IMPORTED", &c->settings.imported },
 	};
 	static const char *const levels[] = { "error", "warn", "info", "debug" };
 	const char *level = config_value(c, "SANDBOX_LOG_LEVEL");

@@ -81,6 +81,7 @@ struct config_settings {
 	const char *preview_domain;  /* NULL: none */
 	const char *const *templates;
 	size_t n_templates;
+	const char *imported; /* comma list of templates that were imported; NULL: none */
 	enum log_level log_level;
 };
 

@@ -286,6 +286,7 @@ static int open_core(struct daemon *d, struct err *err)
 		.memory_bytes = s->launcher.memory_mb * MIB,
 		.templates = s->templates,
 		.n_templates = s->n_templates,
+		.imported = s->imported,
 		.runtime_name = "native",
 		.ephemeral = s->ephemeral,
 	};

@@ -136,6 +136,8 @@ const struct variable variables[] = {
 	{ "SANDBOX_API_URL", VARIABLE_CLIENT },
 	{ "SANDBOX_API_INSECURE", VARIABLE_CLIENT },
 	{ "SANDBOX_API_CA", VARIABLE_CLIENT },
+	/* Not the operator's to set: `airlock serve` tells airlockd which templates were imported. */
+	{ "SANDBOX_IMPORTED" },
 };
 
 const size_t n_variables = ARRAY_SIZE(variables);

@@ -3,6 +3,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -393,3 +394,33 @@ def test_images_come_and_go(tmp_path):
     assert airlock("image", "import", "/etc/passwd", env=env).returncode == 1
     assert airlock("image", "import", "--as", "../x", str(tar), env=env).returncode == 2
     assert not os.path.exists(str(tmp_path / "x.tar"))
+
+
+def test_a_second_name_of_the_base_image_is_an_own_image_once_it_was_imported(tmp_path):
+    """Each session says which root it has: the imported archive is the base image and one file."""
+    (base,) = json.loads(airlock("image", "ls", "--json").stdout)["images"]
+    archive = tmp_path / "own.tar"
+    shutil.copy(base["path"], archive)
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc" / "own-image").write_text("")
+    subprocess.run(["tar", "rf", archive, "-C", tmp_path, "etc/own-image"], check=True)
+    cache = tmp_path / "cache"
+    key = os.path.dirname(base["path"])
+    cache.mkdir()
+    (cache / os.path.basename(key)).symlink_to(key)
+    env = {"AIRLOCK_IMAGE_CACHE": str(cache)}
+    words = ("image", "import", "--as", "python:3.11-slim", str(archive))
+    assert airlock(*words, env=environment(**env)).returncode == 0
+    state_dir = os.path.join(harness.state_dirs().root, "own-image")
+    os.mkdir(state_dir)
+    server = harness.Server(env, state_dir=state_dir).start()
+    try:
+        for template, exit_code in (("sandbox-base:latest", 1), ("python:3.11-slim", 0)):
+            session = server.create(template=template)
+            answer = server.exec(session, "test -e /etc/own-image")
+            assert answer["exit_code"] == exit_code, template
+    finally:
+        server.stop()
+        shutil.rmtree(state_dir)
+        shutil.rmtree(cache)
+        archive.unlink()
