@@ -16,7 +16,7 @@ static void put_egress(struct json_out *o, const struct session *s)
 	json_out_end_list(o);
 }
 
-static void put_names(struct json_out *o, const char *key)
+static void put_empty_list(struct json_out *o, const char *key)
 {
 	json_out_list(o, key);
 	json_out_end_list(o);
@@ -61,7 +61,7 @@ static void created(void *data, struct session *s, const struct err *err)
 	put_session(&o, r->api->core, s);
 	json_out_text(&o, "status", "ready");
 	json_out_null(&o, "snapshot_id");
-	put_names(&o, "secret_names");
+	put_empty_list(&o, "secret_names");
 	json_out_text(&o, "runtime", core_config_get(r->api->core)->runtime_name);
 	json_out_end_object(&o);
 	request_reply(r, 201, buf_str(o.buf));
@@ -136,8 +136,8 @@ static void measured(void *data, uint64_t used_bytes, const struct err *err)
 		json_out_null(&o, "disk_used_bytes");
 	else
 		json_out_int(&o, "disk_used_bytes", (int64_t)used_bytes);
-	put_names(&o, "secret_names");
-	put_names(&o, "previews");
+	put_empty_list(&o, "secret_names");
+	put_empty_list(&o, "previews");
 	json_out_text(&o, "runtime", core_config_get(c)->runtime_name);
 	put_posture(&o, c, s);
 	json_out_end_object(&o);

@@ -373,6 +373,18 @@ void client_close(struct client *c)
 	mem_cleanup(&c->ca);
 }
 
+int client_get(const char *path, json_t **ret, struct err *err)
+{
+	struct client client;
+	int r = client_open(&client, err);
+
+	if (r >= 0) {
+		r = client_call(&client, "GET", path, NULL, ret, err);
+		client_close(&client);
+	}
+	return r;
+}
+
 char *client_escape(const char *text)
 {
 	static const char hex[] = "0123456789ABCDEF";

@@ -44,6 +44,8 @@ int client_call(struct client *c, const char *method, const char *path, const js
 /* The same with the caller's number of repetitions and seconds for the whole. */
 int client_call_with(struct client *c, const char *method, const char *path, const json_t *body,
 		     unsigned retries, long seconds, json_t **ret, struct err *err);
+/* client_open, one GET, client_close. */
+int client_get(const char *path, json_t **ret, struct err *err);
 /* Bytes up, bytes down; ret may be NULL. */
 int client_raw(struct client *c, const char *method, const char *path, const struct buf *body,
 	       struct buf *ret, struct err *err);

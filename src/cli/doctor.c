@@ -127,11 +127,9 @@ static int conclude(const struct report *r)
 		printf("\n%u required layer%s could not be tried; run this as root.\n", r->unknown,
 		       r->unknown == 1 ? "" : "s");
 	} else {
-		puts("\nSeveral tenants may share this host: every required layer is there, and a "
-		     "server "
-		     "refuses to\nstart without one. What holds a sandbox, as measured on it: "
-		     "airlock "
-		     "sandbox show ID");
+		puts("\nSeveral tenants may share this host: every required layer is there, and\n"
+		     "a server refuses to start without one. What holds a sandbox, as measured\n"
+		     "on it: airlock sandbox show ID");
 	}
 	return good ? 0 : EXIT_FAILED;
 }

@@ -9,7 +9,6 @@ static int show_route(const struct cli_command *self, int argc, char **argv, con
 {
 	bool json = false;
 	const struct opt opts[] = { { "json", 0, OPT_FLAG, &json, 0, 0 } };
-	struct client client;
 	json_t *answer;
 	struct err err;
 	int at = opt_parse(opts, ARRAY_SIZE(opts), argc, argv, &err);
@@ -18,11 +17,7 @@ static int show_route(const struct cli_command *self, int argc, char **argv, con
 		return cli_usage(self, "%s", err.text);
 	if (at != argc)
 		return cli_usage(self, NULL);
-	if (client_open(&client, &err) < 0)
-		return cli_fail(&err);
-	int r = client_call(&client, "GET", path, NULL, &answer, &err);
-	client_close(&client);
-	if (r < 0)
+	if (client_get(path, &answer, &err) < 0)
 		return cli_fail(&err);
 	if (json)
 		show_json(answer);

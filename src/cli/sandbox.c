@@ -57,7 +57,6 @@ static int sandbox_list(const struct cli_command *self, int argc, char **argv)
 	};
 	bool json = false;
 	const struct opt opts[] = { { "json", 0, OPT_FLAG, &json, 0, 0 } };
-	struct client client;
 	json_t *answer;
 	struct err err;
 	int at = opt_parse(opts, ARRAY_SIZE(opts), argc, argv, &err);
@@ -66,11 +65,7 @@ static int sandbox_list(const struct cli_command *self, int argc, char **argv)
 		return cli_usage(self, "%s", err.text);
 	if (at != argc)
 		return cli_usage(self, NULL);
-	if (client_open(&client, &err) < 0)
-		return cli_fail(&err);
-	int r = client_call(&client, "GET", "/v1/sessions", NULL, &answer, &err);
-	client_close(&client);
-	if (r < 0)
+	if (client_get("/v1/sessions", &answer, &err) < 0)
 		return cli_fail(&err);
 	const json_t *list = json_object_get(answer, "sessions");
 	if (json)
@@ -87,7 +82,6 @@ static int sandbox_show(const struct cli_command *self, int argc, char **argv)
 {
 	bool json = false;
 	const struct opt opts[] = { { "json", 0, OPT_FLAG, &json, 0, 0 } };
-	struct client client;
 	json_t *answer;
 	struct err err;
 	int at = opt_parse(opts, ARRAY_SIZE(opts), argc, argv, &err);
@@ -98,11 +92,7 @@ static int sandbox_show(const struct cli_command *self, int argc, char **argv)
 		return cli_usage(self, NULL);
 	_cleanup_free_ char *segment = client_escape(argv[at]);
 	_cleanup_free_ char *path = mem_printf("/v1/sessions/%s", segment);
-	if (client_open(&client, &err) < 0)
-		return cli_fail(&err);
-	int r = client_call(&client, "GET", path, NULL, &answer, &err);
-	client_close(&client);
-	if (r < 0)
+	if (client_get(path, &answer, &err) < 0)
 		return cli_fail(&err);
 	if (json)
 		show_json(answer);
