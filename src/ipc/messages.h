@@ -108,7 +108,7 @@ struct ld_hello {
 	uint8_t cgroup_version; /* 1 or 2 */
 	uint8_t volumes;	/* enum msg_volumes */
 	uint8_t quota;		/* enum msg_quota */
-	uint8_t landlock_abi;
+	uint8_t reserved;
 	uint32_t server;   /* n of /run/airlock/<n> */
 	uint32_t layers;   /* bits of ipc/posture.h that this host offers */
 	uint32_t required; /* bits that multi-tenant mode requires */

@@ -38,7 +38,7 @@ static const char schema[] =
 	"CREATE TABLE usage(tenant TEXT NOT NULL, period TEXT NOT NULL, sessions INTEGER NOT NULL,"
 	" commands INTEGER NOT NULL, command_ms INTEGER NOT NULL, PRIMARY KEY(tenant, period))"
 	" STRICT, WITHOUT ROWID;"
-	"INSERT INTO schema(version) VALUES(1);"
+	"INSERT INTO schema(version) VALUES(" DB_SCHEMA ");"
 	"COMMIT;";
 
 static const char *const texts[DB_STATEMENTS] = {
@@ -177,9 +177,9 @@ static int check_schema(struct db *db, struct err *err)
 	r = query(db, "SELECT version FROM schema", version, sizeof(version), err);
 	if (r < 0)
 		return err_set(err, EUCLEAN, "it is not a state database of this program");
-	if (strcmp(version, "1") != 0)
+	if (strcmp(version, DB_SCHEMA) != 0)
 		return err_set(err, EPROTO,
-			       "its schema is version %s and this program knows version %d; use "
+			       "its schema is version %s and this program knows version %s; use "
 			       "the program that wrote it",
 			       version, DB_SCHEMA);
 	return 0;

@@ -11,7 +11,7 @@
 
 #include "base/err.h"
 
-#define DB_SCHEMA 1
+#define DB_SCHEMA "1"
 
 enum db_statement {
 	DB_BEGIN,
