@@ -324,16 +324,6 @@ void cgroup_tenant_remove(struct cgroup *cg, uint32_t tenant)
 		unlinkat(cg->roots[i].fd, path, AT_REMOVEDIR);
 }
 
-uint64_t cgroup_slot_residue(struct cgroup *cg, uint32_t tenant, uint32_t slot_number)
-{
-	char path[CGROUP_SHORT];
-	_cleanup_fd_ int dir = cgroup_open_dir(cgroup_root_of(cg, CGROUP_MEMORY),
-					       slot_path(path, tenant, slot_number));
-	uint64_t bytes = 0;
-
-	return cgroup_get_number(dir, backend(cg)->memory_now, &bytes) ? bytes : 0;
-}
-
 void cgroup_slot_empty(struct cgroup *cg, uint32_t tenant, uint32_t slot_number)
 {
 	char path[CGROUP_SHORT];

@@ -69,9 +69,7 @@ int cgroup_slot_prepare(struct cgroup *cg, uint32_t tenant, uint32_t slot_number
 void cgroup_slot_close(struct cgroup_slot *slot);
 /* Removes the slot's directories (they must be empty of processes). */
 int cgroup_slot_remove(struct cgroup *cg, uint32_t tenant, uint32_t slot_number, struct err *err);
-/* Memory still charged to a slot without processes, bytes. */
-uint64_t cgroup_slot_residue(struct cgroup *cg, uint32_t tenant, uint32_t slot_number);
-/* Gives that memory back (70-90 ms on v1): for the sweeper only. */
+/* Gives back the memory that a slot without processes is still charged for (70-90 ms on v1). */
 void cgroup_slot_empty(struct cgroup *cg, uint32_t tenant, uint32_t slot_number);
 /* Removes the directory of a tenant without slots. */
 void cgroup_tenant_remove(struct cgroup *cg, uint32_t tenant);
