@@ -116,7 +116,7 @@ struct session_params {
 typedef void (*session_fn)(void *data, struct session *s, const struct err *err);
 
 /* Slugs: template_not_permitted, egress_not_permitted, snapshot_not_found, persistent_unavailable,
- * session_limit, no_capacity, internal. A refused create leaves nothing. */
+ * session_limit, no_capacity, busy, stopping, internal. A refused create leaves nothing. */
 void session_create(struct core *c, struct tenant *t, const struct session_params *p, session_fn fn,
 		    void *data);
 /* Exact id; NULL when there is none that is READY. Does not look at the tenant. */

@@ -203,11 +203,6 @@ struct runtime_exec *runtime_exec_start(struct runtime *rt, const struct runtime
 	return (struct runtime_exec *)call;
 }
 
-void runtime_exec_detach(struct runtime_exec *exec)
-{
-	((struct rig_call *)exec)->detached = true;
-}
-
 void runtime_exec_kill(struct runtime_exec *exec)
 {
 	((struct rig_call *)exec)->killed = true;

@@ -4,9 +4,8 @@
  * launcher and init; session.c and api/ see only this header.
  *
  * All calls are made on the loop thread; callbacks come on the loop thread, never before the call
- * that started them has returned. A handle is valid until its done callback has run. runtime_exec
- * goes on when nobody is interested any more (set ops to NULL members): a client that hangs up does
- * not end a command.
+ * that started them has returned. A handle is valid until its done callback has run. A client that
+ * hangs up does not end a command: whoever started it hears its end all the same.
  */
 #pragma once
 
@@ -27,17 +26,17 @@ struct runtime_file;
 enum runtime_stream { RUNTIME_STDOUT = 0, RUNTIME_STDERR = 1 };
 
 struct runtime_exec_spec {
-	const char *volume;   /* session id */
-	uint32_t tenant;      /* number */
-	const char *image;    /* canonical image name */
+	const char *volume; /* session id */
+	uint32_t tenant;    /* number */
+	const char *image;  /* canonical image name */
 	bool egress;
-	struct str command;   /* copied */
-	struct str cwd;       /* "" or a path beneath /workspace, copied */
+	struct str command;	/* copied */
+	struct str cwd;		/* "" or a path beneath /workspace, copied */
 	const char *const *env; /* n_env strings "NAME=value", the whole environment, copied */
 	size_t n_env;
 	struct str stdin_data; /* data == NULL: /dev/null; copied */
 	int64_t timeout_ms;
-	size_t output_max;    /* per stream */
+	size_t output_max; /* per stream */
 };
 
 /* One captured stream: the first head bytes, then (when dropped > 0) the last tail bytes. Either in
@@ -51,19 +50,20 @@ uint64_t runtime_output_dropped(const struct runtime_output *o);
 /* Where the gap lies, counted from the start of the captured bytes. */
 uint64_t runtime_output_head(const struct runtime_output *o);
 /* Reads up to len captured bytes at offset; returns the number, 0 at the end, negative errno. */
-ssize_t runtime_output_read(const struct runtime_output *o, uint64_t offset, void *data, size_t len);
+ssize_t runtime_output_read(const struct runtime_output *o, uint64_t offset, void *data,
+			    size_t len);
 
 struct runtime_exec_result {
-	int exit_code;       /* 0..255; 128 + n for signal n; -1 on timeout */
+	int exit_code; /* 0..255; 128 + n for signal n; -1 on timeout */
 	bool timed_out;
 	bool oom_killed;
 	bool pids_limit_hit;
 	int64_t duration_ms;
-	int64_t cpu_ms;            /* -1: unknown */
-	int64_t peak_memory_bytes; /* -1: unknown */
+	int64_t cpu_ms;			   /* -1: unknown */
+	int64_t peak_memory_bytes;	   /* -1: unknown */
 	struct runtime_output *streams[2]; /* owned by the result; valid during done only, unless
 					      taken with take_ptr and freed by runtime_output_free */
-	uint32_t posture;    /* bits of ipc/posture.h of the sandbox that served */
+	uint32_t posture;		   /* bits of ipc/posture.h of the sandbox that served */
 };
 
 void runtime_output_free(struct runtime_output *o);
@@ -80,16 +80,15 @@ struct runtime_exec_ops {
 
 struct runtime_exec *runtime_exec_start(struct runtime *rt, const struct runtime_exec_spec *spec,
 					const struct runtime_exec_ops *ops, void *data);
-/* The caller loses interest: no callback comes after this, the command runs on. */
-void runtime_exec_detach(struct runtime_exec *exec);
 /* Ends the command now; done follows with exit code 137. */
 void runtime_exec_kill(struct runtime_exec *exec);
 
 /* ---- Files ---- */
 
 /* err->slug: "file_not_found", "path_outside", "is_folder", "not_regular_file", "not_in_folder",
- * "permission_denied", "file_too_large", "quota", "too_many_files", "busy", "internal"; err->text is
- * empty for them: the words are the caller's. For "quota", used_bytes says what the tree would use. */
+ * "permission_denied", "file_too_large", "quota", "too_many_files", "busy", "internal"; err->text
+ * is empty for them: the words are the caller's. For "quota", used_bytes says what the tree would
+ * use. */
 struct runtime_file_result {
 	uint64_t size;
 	uint64_t used_bytes;
@@ -103,8 +102,8 @@ struct runtime_file_spec {
 	struct str path; /* copied; at most LIMIT_PATH bytes, no NUL */
 };
 
-typedef void (*runtime_read_fn)(void *data, const struct runtime_file_result *result, struct str bytes,
-				const struct err *err);
+typedef void (*runtime_read_fn)(void *data, const struct runtime_file_result *result,
+				struct str bytes, const struct err *err);
 typedef void (*runtime_write_fn)(void *data, const struct runtime_file_result *result,
 				 const struct err *err);
 
@@ -131,20 +130,21 @@ void runtime_volume_create(struct runtime *rt, const char *volume, uint32_t tena
 			   uint64_t limit_bytes, runtime_volume_fn fn, void *data);
 /* Ends every process that has the workspace attached, then removes it. The callback comes when no
  * process is left and the name is gone; space is freed behind it. A missing volume is success. */
-void runtime_volume_delete(struct runtime *rt, const char *volume, runtime_volume_fn fn, void *data);
+void runtime_volume_delete(struct runtime *rt, const char *volume, runtime_volume_fn fn,
+			   void *data);
 /* The back end's own counter; cheap, may lag by a commit. */
 void runtime_volume_stat(struct runtime *rt, const char *volume, runtime_stat_fn fn, void *data);
 
 /* ---- The runtime itself ---- */
 
 struct runtime_info {
-	const char *name;      /* "native" */
-	bool ready;            /* the launcher has answered */
+	const char *name; /* "native" */
+	bool ready;	  /* the launcher has answered */
 	bool hard_quota;
-	uint32_t layers;       /* posture bits that this host offers */
-	uint32_t missing;      /* posture bits that multi-tenant mode requires and the host lacks */
-	unsigned pool_ready;   /* blank sandboxes waiting */
-	unsigned running;      /* commands */
+	uint32_t layers;     /* posture bits that this host offers */
+	uint32_t missing;    /* posture bits that multi-tenant mode requires and the host lacks */
+	unsigned pool_ready; /* blank sandboxes waiting */
+	unsigned running;    /* commands */
 	unsigned queued;
 	uint64_t volume_bytes, volume_free;
 };

@@ -40,7 +40,7 @@ struct tenant {
 	struct rate rate;
 	uint32_t sessions_open;
 	uint32_t commands_running;
-	uint32_t files_running; /* file calls in flight, at most LIMIT 8; more wait */
+	uint32_t files_running; /* file calls in flight, at most 8; more wait */
 	struct files_call *files_first,
 		*files_last;	    /* file calls that wait, in order; core/ only */
 	struct tenant_usage *usage; /* owned; core/ only */

@@ -70,7 +70,6 @@ struct http_conn {
 	struct str view;
 	int64_t deadline_ms;
 	uint64_t linger_left; /* bytes still thrown away before the connection is cut */
-	int64_t linger_ms;    /* longest time for it, from when our direction is closed */
 	int64_t linger_end_ms;
 	uint64_t out_total;    /* bytes ever written or queued */
 	uint64_t taken_seen;   /* of those, acknowledged by the client at the last sweep */

@@ -160,15 +160,12 @@ static void lose_interest(unsigned n)
 		struct call *c = &calls[i];
 		if (c->done || c->detached || (!c->exec && !c->file))
 			continue;
-		if (c->exec && n & 1) {
+		if (c->exec) {
 			runtime_exec_kill(c->exec);
 			return;
 		}
 		c->detached = true;
-		if (c->exec)
-			runtime_exec_detach(c->exec);
-		else
-			runtime_file_detach(c->file);
+		runtime_file_detach(c->file);
 		return;
 	}
 }

@@ -98,8 +98,7 @@ void exec_finish(struct runtime_exec *e)
 		fill_result(e, &result);
 	if (s)
 		sandbox_set_user(s, NULL, NULL);
-	if (e->ops.done)
-		e->ops.done(e->data, good ? &result : NULL, good ? NULL : &e->err);
+	e->ops.done(e->data, good ? &result : NULL, good ? NULL : &e->err);
 	if (s)
 		sandbox_retire(s);
 	for (unsigned i = 0; i < 2; i++)
@@ -198,11 +197,6 @@ struct runtime_exec *runtime_exec_start(struct runtime *rt, const struct runtime
 	exec_link(e, &rt->execs.ending);
 	check_and_queue(e, spec);
 	return e;
-}
-
-void runtime_exec_detach(struct runtime_exec *e)
-{
-	e->ops = (struct runtime_exec_ops){ 0 };
 }
 
 void runtime_exec_kill(struct runtime_exec *e)

@@ -32,5 +32,5 @@ typedef void (*native_volume_fn)(void *data, const char *volume, uint32_t tenant
  * launcher refused. volume is called for each existing volume before ready. */
 int native_open(uv_loop_t *loop, const struct native_config *config, native_volume_fn volume,
 		native_ready_fn ready, void *data, struct runtime **ret, struct err *err);
-/* Ends every non-persistent sandbox; closed is called when nothing of it is left on the loop. */
+/* Ends every sandbox; closed is called when nothing of it is left on the loop. */
 void native_close(struct runtime *rt, void (*closed)(void *data), void *data);

@@ -523,24 +523,6 @@ static void kill_ends_it_with_137_in_every_state(void **state)
 	fake_stop(&f);
 }
 
-static void after_detach_it_runs_on_and_nobody_hears(void **state)
-{
-	struct fake f;
-	struct call c;
-
-	fake_start(&f, &fake_config);
-	struct fake_sandbox *s = begin_running(&f, &c);
-	runtime_exec_detach(c.exec);
-	fake_turn(&f);
-	assert_false(s->killed);
-	print(s, RUNTIME_STDOUT, "alone\n");
-	fake_exited(s, 0);
-	fake_turn(&f);
-	assert_int_equal(c.done, 0);
-	assert_int_equal(f.rt->execs.running, 0);
-	fake_stop(&f);
-}
-
 /* ---- What prevents it ---- */
 
 static const struct {
@@ -907,7 +889,6 @@ int main(void)
 		cmocka_unit_test(early_end_of_output_does_not_end_the_command),
 		cmocka_unit_test(a_sandbox_that_stays_after_its_command_is_killed),
 		cmocka_unit_test(kill_ends_it_with_137_in_every_state),
-		cmocka_unit_test(after_detach_it_runs_on_and_nobody_hears),
 		cmocka_unit_test(a_refusal_has_the_word_of_its_cause),
 		cmocka_unit_test(a_sandbox_that_was_dead_already_is_replaced),
 		cmocka_unit_test(but_not_for_ever),
