@@ -26,7 +26,7 @@ MOUNTS = {
     "/dev": ({"tmpfs"}, {"nosuid"}, set()),
     "/dev/pts": ({"devpts"}, {"nosuid", "noexec"}, set()),
 }
-MASKED = ("/proc/kcore", "/proc/keys", "/proc/timer_list", "/proc/interrupts")
+MASKED = ("/proc/kcore", "/proc/keys", "/proc/kallsyms", "/proc/cmdline", "/proc/sysrq-trigger")
 
 # What a tenant may have, and init.
 PIDS = "65"
