@@ -305,7 +305,7 @@ def test_046_each_command_is_a_new_shell(sandbox):
 
 
 def test_049_an_ampersand_in_a_command(sandbox):
-    result = run(sandbox, "echo http://x/?a=1&b=2")
+    result = run(sandbox, "echo http://x/?a=1&b=2; wait")
     assert result.exit_code == 0 and "http://x/?a=1" in result.stdout
 
 
