@@ -5,10 +5,10 @@
  * (<state>/volumes.img, simple quotas where the kernel has them, else full qgroups with level-0
  * limits only), or plain directories (single-tenant only). Used by the launcher's roles; no heap.
  *
- * A volume's journal is its directory name: <id>.creating, <id>, <id>.deleting. What an earlier launcher
- * left as .creating becomes .deleting when volumes_open finds it. The tenant's number is
- * in the extended attribute trusted.airlock.tenant, set before the rename to <id>. The owner on disk
- * of a workspace is always uid and gid 1000, mode 0755.
+ * A volume's journal is its directory name: <id>.creating, <id>, <id>.deleting. What an earlier
+ * launcher left as .creating becomes .deleting when volumes_open finds it. The tenant's number is
+ * in the extended attribute trusted.airlock.tenant, set before the rename to <id>. The owner on
+ * disk of a workspace is always uid and gid 1000, mode 0755.
  */
 #pragma once
 
@@ -19,8 +19,8 @@
 #include "ipc/messages.h"
 
 #define VOLUME_OWNER 1000
-/* Owns every file of an image on disk: a uid that no process has but the one that unpacks, outside of
- * all slots' ids; inside a sandbox it shows as nobody. */
+/* Owns every file of an image on disk: a uid that no process has but the one that unpacks, outside
+ * of all slots' ids; inside a sandbox it shows as nobody. */
 #define IMAGE_OWNER 1899999999u
 
 struct volumes_config {
@@ -32,23 +32,24 @@ struct volumes_config {
 struct volumes {
 	enum msg_volumes kind;
 	enum msg_quota quota;
-	int root_fd;     /* owned: root of the file system; holds volumes/ and images/ */
-	int volumes_fd;  /* owned */
-	int images_fd;   /* owned */
-	int clones_fd;   /* owned: the tenants' copies of images */
-	bool direct_io;  /* the loop device bypasses the page cache */
-	uint64_t sweep_at; /* where volume_sweep goes on */
-	char why_plain[200];    /* VOLUMES_AUTO took plain directories: the reason, else "" */
+	int root_fd;	     /* owned: root of the file system; holds volumes/ and images/ */
+	int volumes_fd;	     /* owned */
+	int images_fd;	     /* owned */
+	int clones_fd;	     /* owned: the tenants' copies of images */
+	bool direct_io;	     /* the loop device bypasses the page cache */
+	uint64_t sweep_at;   /* where volume_sweep goes on */
+	char why_plain[200]; /* VOLUMES_AUTO took plain directories: the reason, else "" */
 };
 
-#define VOLUMES_NONE ((struct volumes){ .root_fd = -1, .volumes_fd = -1, .images_fd = -1, \
-					.clones_fd = -1 })
+#define VOLUMES_NONE \
+	((struct volumes){ .root_fd = -1, .volumes_fd = -1, .images_fd = -1, .clones_fd = -1 })
 
-/* Mounts (makes at first start: allocate, mkfs.btrfs, subvolumes, quota). The caller has unshared its
- * mount namespace and made it private; descriptors are good for open_tree in that namespace, and the
- * mount lasts as long as the namespace does. VOLUMES_AUTO: btrfs where volumes.img exists or can be
- * made, else plain directories, with the reason in why_plain; a volumes.img that exists and can't be
- * mounted is always an error. Waits up to 10 s for an earlier launcher's mount to go away. */
+/* Mounts (makes at first start: allocate, mkfs.btrfs, subvolumes, quota). The caller has unshared
+ * its mount namespace and made it private; descriptors are good for open_tree in that namespace,
+ * and the mount lasts as long as the namespace does. VOLUMES_AUTO: btrfs where volumes.img exists
+ * or can be made, else plain directories, with the reason in why_plain; a volumes.img that exists
+ * and can't be mounted is always an error. Waits up to 10 s for an earlier launcher's mount to go
+ * away. */
 int volumes_open(struct volumes *v, const struct volumes_config *config, struct err *err);
 void volumes_close(struct volumes *v);
 
@@ -62,14 +63,14 @@ int volume_open(struct volumes *v, const char *name, int *ret_fd, uint32_t *ret_
 		struct err *err);
 /* Renames it to <id>.deleting; a missing one is success. */
 int volume_mark_deleted(struct volumes *v, const char *name, struct err *err);
-/* Deletes one <id>.deleting with all nested subvolumes; images and clones too. Slow; may run in another
- * process than volume_create. Returns 1 when one was deleted, 0 when there was none; then it also asks
- * the kernel to hurry, when space is short. */
+/* Deletes one <id>.deleting with all nested subvolumes; images and clones too. Slow; may run in
+ * another process than volume_create. Returns 1 when one was deleted, 0 when there was none; then
+ * it also asks the kernel to hurry, when space is short. */
 int volume_delete_next(struct volumes *v, struct err *err);
-/* Removes the quota groups of volumes that are gone; the kernel is done with one some time after its
- * deletion (a commit, 30 s), so this is to be called now and then after deletions, and only by the
- * process that calls volume_create. Looks at a few hundred groups; returns 1 when there are more to look
- * at, 0 at the end of a round. volumes_open makes a whole round. */
+/* Removes the quota groups of volumes that are gone; the kernel is done with one some time after
+ * its deletion (a commit, 30 s), so this is to be called now and then after deletions, and only by
+ * the process that calls volume_create. Looks at a few hundred groups; returns 1 when there are
+ * more to look at, 0 at the end of a round. volumes_open makes a whole round. */
 int volume_sweep(struct volumes *v, struct err *err);
 /* The counter lags behind writes until the file system's next commit (up to 30 s). -EOPNOTSUPP with
  * plain directories, which have neither a counter nor a limit. *ret_limit 0: no limit. */
@@ -80,7 +81,8 @@ int volume_each(struct volumes *v, void (*each)(void *data, const char *name, ui
 		void *data, struct err *err);
 int volumes_space(struct volumes *v, uint64_t *ret_bytes, uint64_t *ret_free, struct err *err);
 
-/* ---- Images: images/<name>, a read-only subvolume; name as in MSG_IMAGE_NAME, "/" never occurs ---- */
+/* ---- Images: images/<name>, a read-only subvolume; name as in MSG_IMAGE_NAME, "/" never occurs
+ * ---- */
 
 /* The tenant's own copy-on-write clone (made when missing), opened for open_tree. With plain
  * directories: the image itself, *ret_own false. */
@@ -94,6 +96,6 @@ int image_add(struct volumes *v, const char *image, const char *tar_path, struct
 bool image_exists(struct volumes *v, const char *image);
 /* Whether the image is there and came from this very file, or the file is gone. */
 bool image_is_current(struct volumes *v, const char *image, const char *tar_path);
-/* Sets the image and all clones of it aside for volume_delete_next; sandboxes that run on a clone keep
- * it. -ENOENT when there is none. */
+/* Sets the image and all clones of it aside for volume_delete_next; sandboxes that run on a clone
+ * keep it. -ENOENT when there is none. */
 int image_remove(struct volumes *v, const char *image, struct err *err);

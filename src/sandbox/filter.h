@@ -16,8 +16,8 @@ struct filter {
 	unsigned short len;
 };
 
-/* tenant: what code of a tenant may do. init: the tenant's rules and what init itself needs (a tenant
- * forked by init has both). daemon: airlockd after start. */
+/* tenant: what code of a tenant may do. init: the tenant's rules and what init itself needs (a
+ * tenant forked by init has both). daemon: airlockd after start. */
 extern const struct filter filter_tenant, filter_init, filter_daemon;
 
 /* Installs it for the calling thread; no_new_privs must be set. No heap. */

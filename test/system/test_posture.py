@@ -112,8 +112,9 @@ def test_mounts_are_the_declared_ones(running):
         assert point in found, point
         kind, options, _, _ = found[point]
         assert kind in kinds and must <= options and not must_not & options, (point, found[point])
+    # What only the host's root may read needs no mask.
     for point in MASKED:
-        if os.path.exists(point):
+        if os.path.exists(point) and os.stat(point).st_mode & 0o004:
             assert point in found, point
     # Nothing is there beyond the root's parts, the table, masks below /proc and nodes of /dev.
     for point, (kind, options, _, _) in found.items():

@@ -8,12 +8,14 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 cache=${1:?usage: mkimage.sh CACHE}
+# Another kernel of Debian, to try what newer ones can do: linux-image-6.12-cloud-amd64.
+meta=${VM_KERNEL:-linux-image-cloud-amd64}
 
 packages=systemd,systemd-sysv,dbus,udev,kmod,procps,iproute2,e2fsprogs,btrfs-progs,strace,git,curl
 packages+=,python3,python3-pytest,ca-certificates
 packages+=,libuv1,libjansson4,libsqlite3-0,libcurl4,libssl3,libseccomp2,libcmocka0
 
-out=$cache/vm-$(cat "$here"/mkimage.sh "$here"/guest/* | sha256sum | cut -c1-16)
+out=$cache/vm-$({ echo "$meta"; cat "$here"/mkimage.sh "$here"/guest/*; } | sha256sum | cut -c1-16)
 if [ -e "$out/root.img" ]; then
 	echo "$out"
 	exit
@@ -25,8 +27,8 @@ work=$(mktemp -d "$cache/vm-making.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 
-kernel=$(apt-cache depends linux-image-cloud-amd64 | awk '/Depends: linux-image-/ { print $2; exit }')
-[ -n "$kernel" ] || { echo "mkimage.sh: apt knows no linux-image-cloud-amd64" >&2; exit 1; }
+kernel=$(apt-cache depends "$meta" | awk '/Depends: linux-image-/ { print $2; exit }')
+[ -n "$kernel" ] || { echo "mkimage.sh: apt knows no $meta" >&2; exit 1; }
 version=${kernel#linux-image-}
 apt-get -o APT::Sandbox::User=root download -qq "$kernel" >&2
 dpkg-deb -x "$kernel"_*.deb kernel
