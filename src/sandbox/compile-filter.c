@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * compile-filter: build-time program, the only user of libseccomp. Prints a C file with the
- * programs of sandbox/filter.h, made from the rule table for the architecture that it runs on
- * (libseccomp translates the numbers of any other one by names, and it does not know the newer
- * names).
+ * programs of sandbox/filter.h, made from the rule table for the architecture that it runs on.
  *
  *   compile-filter x86_64|aarch64     names the architecture that the caller expects
  *
- * libseccomp makes what it is good at: the check of the architecture and a balanced tree over the
- * numbers. It cannot say "all but these values" nor give an errno per condition, so a call with
- * conditions gets a label there (SCMP_ACT_TRACE with a number that no rule uses otherwise), and the
- * label's RET becomes a jump to the clauses, appended behind: per clause its tests, each "load low
- * word, mask, compare, else next clause", then RET. A wrong architecture or an x32 number ends at
- * one label too, where the two are told apart. Any doubt ends the build.
+ * A program: the architecture, or the process is killed; a binary tree over runs of numbers with
+ * the same answer (what is in no row, x32 numbers and -1 are runs of ENOSYS); behind it the clauses
+ * of each call with conditions. Length is time: the kernel checks and translates every instruction
+ * at each loading, 0.15 us apiece, once for init and once for the tenant of every sandbox.
+ * libseccomp's own output for these rules is twice as long (one instruction per call), so that it
+ * only vouches for the numbers here. Any doubt ends the build.
  */
 #include <errno.h>
 #include <linux/filter.h>
@@ -23,16 +21,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 
 #include "sandbox/rules.h"
 
-#define LABEL_FOREIGN 0x7000u
-#define LABEL_ARGS 0x7001u
-#define LABELS_MAX 256u
 /* From here on all architectures got new calls under one number. */
 #define NUMBERS_SHARED 424
+#define NUMBERS_MAX 1024
+#define CLAUSES_MAX 100
 #define PROGRAM_MAX BPF_MAXINSNS
 
 struct target {
@@ -72,9 +67,11 @@ static _Noreturn void __attribute__((format(printf, 1, 2))) fail(const char *fmt
 	exit(1);
 }
 
-static uint32_t verdict_action(uint16_t verdict)
+static struct sock_filter ret(uint16_t verdict)
 {
-	return verdict == 0 ? SECCOMP_RET_ALLOW : SECCOMP_RET_ERRNO | verdict;
+	return (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, verdict == 0
+								     ? SECCOMP_RET_ALLOW
+								     : SECCOMP_RET_ERRNO | verdict);
 }
 
 static void emit(struct program *p, struct sock_filter instruction)
@@ -105,186 +102,220 @@ static void check_numbers(void)
 				check_number(&rule_groups[g].rules[i], &targets[a]);
 }
 
-/* ---- Numbers: libseccomp ---------------------------------------------------------------------- */
-
-static void must(int rc, const char *what)
-{
-	if (rc < 0)
-		fail("%s: %s", what, strerrordesc_np(-rc));
-}
-
-static void add_rule(scmp_filter_ctx ctx, const struct rule *r, const struct target *t,
-		     uint16_t refused, uint8_t profile, const struct rule_args **labels, size_t *n)
-{
-	uint32_t action = SCMP_ACT_ALLOW;
-
-	if (r->number[t->arch] == RULE_NONE)
-		return;
-	if (!(r->who & profile)) {
-		if (refused == ENOSYS)
-			return; /* the default */
-		action = SCMP_ACT_ERRNO(refused);
-	} else if (r->args) {
-		if (*n == LABELS_MAX)
-			fail("too many conditions");
-		action = SCMP_ACT_TRACE(LABEL_ARGS + *n);
-		labels[(*n)++] = r->args;
-	}
-	must(seccomp_rule_add_exact(ctx, action, r->number[t->arch], 0), r->name);
-}
-
-static void export(scmp_filter_ctx ctx, struct program *p)
-{
-	int fd = memfd_create("bpf", MFD_CLOEXEC);
-	struct stat st;
-
-	if (fd < 0 || seccomp_export_bpf(ctx, fd) != 0 || fstat(fd, &st) != 0)
-		fail("cannot export the program");
-	if (st.st_size <= 0 || (size_t)st.st_size > sizeof(p->code) ||
-	    (size_t)st.st_size % sizeof(p->code[0]) != 0)
-		fail("the exported program has %lld bytes", (long long)st.st_size);
-	if (pread(fd, p->code, (size_t)st.st_size, 0) != st.st_size)
-		fail("cannot read the program back");
-	p->len = (size_t)st.st_size / sizeof(p->code[0]);
-	close(fd);
-}
-
-static size_t compile_numbers(struct program *p, const struct target *t, uint8_t profile,
-			      const struct rule_args **labels)
-{
-	scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ERRNO(ENOSYS));
-	size_t n = 0;
-
-	if (!ctx)
-		fail("cannot start libseccomp");
-	must(seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2), "optimize");
-	must(seccomp_attr_set(ctx, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_TRACE(LABEL_FOREIGN)),
-	     "bad architecture");
-	for (size_t g = 0; g < rule_groups_n; g++)
-		for (size_t i = 0; i < rule_groups[g].n; i++)
-			add_rule(ctx, &rule_groups[g].rules[i], t, rule_groups[g].refused, profile,
-				 labels, &n);
-	export(ctx, p);
-	seccomp_release(ctx);
-	return n;
-}
-
 /* ---- Conditions -------------------------------------------------------------------------------- */
 
-/* Room for one clause: per test load, mask, compare, and the RET. */
-#define CLAUSE_MAX (RULE_TESTS_MAX * 3 + 1)
-
-/* Jumps to `next`, the first instruction behind the clause, unless the test holds. `loaded` says
- * that the accumulator has the masked argument already. */
-static void emit_test(struct program *p, const struct rule_test *t, bool loaded, size_t next)
+static void load(struct program *p, size_t offset)
 {
-	uint16_t op = t->op == RULE_GE ? BPF_JGE : BPF_JEQ;
-	uint8_t skip;
-
-	if (!loaded) {
-		emit(p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
-						     (uint32_t)offsetof(struct seccomp_data, args) +
-							     t->arg * (uint32_t)sizeof(uint64_t)));
-		if (t->mask != UINT32_MAX)
-			emit(p, (struct sock_filter)BPF_STMT(BPF_ALU | BPF_AND | BPF_K, t->mask));
-	}
-	skip = (uint8_t)(next - p->len - 1);
-	if (t->op == RULE_NE)
-		emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | op | BPF_K, t->value, skip, 0));
-	else
-		emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | op | BPF_K, t->value, 0, skip));
+	emit(p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)offset));
 }
 
-static size_t test_length(const struct rule_test *t, bool loaded)
+/* Lets the jump at `at` go to the end of what is emitted so far when it fails, or when it holds. */
+static void land(struct program *p, size_t at, bool holding)
 {
-	return 1 + (loaded ? 0 : 1 + (t->mask != UINT32_MAX));
+	size_t distance = p->len - at - 1;
+
+	if (distance > UINT8_MAX)
+		fail("a jump over %zu instructions", distance);
+	*(holding ? &p->code[at].jt : &p->code[at].jf) = (uint8_t)distance;
 }
 
-static void check_test(const struct rule_test *t)
+static bool same_word(const struct rule_test *a, const struct rule_test *b)
+{
+	return a->arg == b->arg && a->mask == b->mask;
+}
+
+static bool same_test(const struct rule_test *a, const struct rule_test *b)
+{
+	return same_word(a, b) && a->op == b->op && a->value == b->value;
+}
+
+/* Whether the clause has no test at `from`. */
+static bool is_over(const struct rule_clause *c, size_t from)
+{
+	return from == RULE_TESTS_MAX || c->tests[from].op == RULE_END;
+}
+
+/* Emits the comparison and returns where it is. `held`: what the accumulator has, NULL if it
+ * depends. */
+static size_t emit_test(struct program *p, const struct rule_test *t, const struct rule_test *held)
 {
 	if (t->arg > 5 || t->op > RULE_GE || (t->op == RULE_GE && t->mask != UINT32_MAX) ||
 	    (t->value & ~t->mask) != 0)
 		fail("a test that can never hold or has a wrong form: argument %u, value 0x%x",
 		     t->arg, t->value);
+	if (!held || !same_word(t, held)) {
+		load(p, offsetof(struct seccomp_data, args) + t->arg * sizeof(uint64_t));
+		if (t->mask != UINT32_MAX)
+			emit(p, (struct sock_filter)BPF_STMT(BPF_ALU | BPF_AND | BPF_K, t->mask));
+	}
+	emit(p,
+	     (struct sock_filter)BPF_JUMP(BPF_JMP | (t->op == RULE_GE ? BPF_JGE : BPF_JEQ) | BPF_K,
+					  t->value, 0, 0));
+	return p->len - 1;
 }
 
-/* Emits one clause. *held: what the accumulator has when control comes here, NULL if that depends;
- * on return, what it has behind the clause. */
-static void emit_clause(struct program *p, const struct rule_clause *c,
-			const struct rule_test **held)
+/* How many clauses from c on differ only in the value of one last equality: they share a RET. */
+static size_t alike(const struct rule_clause **c, size_t n, size_t from)
 {
-	const struct rule_test *first = *held;
-	size_t length = 1, tests = 0;
+	const struct rule_test *t = &c[0]->tests[from];
+	size_t i = 0;
 
-	for (; tests < RULE_TESTS_MAX && c->tests[tests].op != RULE_END; tests++) {
-		const struct rule_test *t = &c->tests[tests];
-		bool loaded = tests == 0 && first && first->arg == t->arg && first->mask == t->mask;
+	while (i < n && i < CLAUSES_MAX && !is_over(c[i], from) && is_over(c[i], from + 1) &&
+	       t->op == RULE_EQ && c[i]->tests[from].op == RULE_EQ &&
+	       same_word(t, &c[i]->tests[from]) && c[i]->verdict == c[0]->verdict)
+		i++;
+	return i;
+}
 
-		check_test(t);
-		length += test_length(t, loaded);
+static void emit_alike(struct program *p, const struct rule_clause **c, size_t n, size_t from,
+		       const struct rule_test *held)
+{
+	size_t jumps[CLAUSES_MAX];
+
+	for (size_t i = 0; i < n; i++) {
+		jumps[i] = emit_test(p, &c[i]->tests[from], held);
+		held = &c[i]->tests[from];
 	}
-	for (size_t i = 0, end = p->len + length; i < tests; i++) {
-		const struct rule_test *t = &c->tests[i];
-		bool loaded = i == 0 && first && first->arg == t->arg && first->mask == t->mask;
+	for (size_t i = 0; i + 1 < n; i++)
+		land(p, jumps[i], true);
+	emit(p, ret(c[0]->verdict));
+	land(p, jumps[n - 1], false);
+}
 
-		emit_test(p, t, loaded, end);
+/* Emits clauses that differ from the test number `from` on. Returns whether control may come out at
+ * the end. Neighbours with the same next test share it. */
+static bool emit_clauses(struct program *p, const struct rule_clause **c, size_t n, size_t from,
+			 const struct rule_test *held)
+{
+	for (size_t i = 0, group; i < n; i += group) {
+		const struct rule_test *t = &c[i]->tests[from];
+		size_t jump;
+		bool out;
+
+		if (is_over(c[i], from)) {
+			emit(p, ret(c[i]->verdict));
+			return false; /* what follows is never reached */
+		}
+		group = alike(c + i, n - i, from);
+		if (group >= 2) {
+			emit_alike(p, c + i, group, from, held);
+			held = t;
+			continue;
+		}
+		for (group = 1; i + group < n && !is_over(c[i + group], from) &&
+				same_test(t, &c[i + group]->tests[from]);)
+			group++;
+		jump = emit_test(p, t, held);
+		if (t->op == RULE_NE) { /* is the jump of "equal" turned round */
+			emit(p, (struct sock_filter)BPF_STMT(BPF_JMP | BPF_JA, 0));
+			land(p, jump, false);
+		}
+		out = emit_clauses(p, c + i, group, from + 1, t);
+		if (t->op == RULE_NE)
+			p->code[jump + 1].k = (uint32_t)(p->len - jump - 2);
+		else
+			land(p, jump, false);
+		/* Who comes out of the inner clauses may have another word loaded. */
+		held = out ? NULL : t;
 	}
-	emit(p, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, verdict_action(c->verdict)));
-	/* With two tests or more, which one failed decides what is loaded. */
-	*held = tests == 1 ? &c->tests[0] : NULL;
+	return true;
 }
 
 static void emit_args(struct program *p, const struct rule_args *args, uint8_t profile)
 {
-	const struct rule_test *held = NULL;
+	const struct rule_clause *own[CLAUSES_MAX];
+	size_t n = 0;
 
-	for (size_t i = 0; i < args->n; i++) {
-		const struct rule_clause *c = &args->clauses[i];
-
-		if (!(c->who & profile))
-			continue;
-		emit_clause(p, c, &held);
-		if (c->tests[0].op == RULE_END)
-			return; /* holds always; what follows is for other profiles */
-	}
-	emit(p, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, verdict_action(args->otherwise)));
+	for (size_t i = 0; i < args->n; i++)
+		if (args->clauses[i].who & profile) {
+			if (n == CLAUSES_MAX)
+				fail("too many conditions on one call");
+			own[n++] = &args->clauses[i];
+		}
+	if (emit_clauses(p, own, n, 0, NULL))
+		emit(p, ret(args->otherwise));
 }
 
-/* ---- Joining both ------------------------------------------------------------------------------ */
+/* ---- Numbers ----------------------------------------------------------------------------------- */
 
-static void emit_foreign(struct program *p, const struct target *t)
+/* What a number gets: an answer, or conditions. */
+struct answer {
+	uint16_t verdict;
+	const struct rule_args *args;
+};
+
+struct run {
+	uint32_t first;
+	struct answer answer;
+	size_t jump; /* conditions: where the jump to them is */
+};
+
+static void add_rule(struct answer *answers, const struct rule *r, uint16_t refused,
+		     const struct target *t, uint8_t profile)
 {
-	emit(p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
-					     (uint32_t)offsetof(struct seccomp_data, arch)));
-	emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, t->token, 1, 0));
-	emit(p, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS));
-	emit(p, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS));
+	int number = r->number[t->arch];
+
+	if (number == RULE_NONE)
+		return;
+	if (number < 0 || number >= NUMBERS_MAX)
+		fail("%s has the number %d", r->name, number);
+	answers[number] = (struct answer){ r->who & profile ? 0 : refused,
+					   r->who & profile ? r->args : NULL };
+}
+
+static size_t make_runs(struct run *runs, const struct target *t, uint8_t profile)
+{
+	struct answer answers[NUMBERS_MAX];
+	size_t n = 0;
+
+	for (size_t i = 0; i < NUMBERS_MAX; i++)
+		answers[i] = (struct answer){ ENOSYS, NULL };
+	for (size_t g = 0; g < rule_groups_n; g++)
+		for (size_t i = 0; i < rule_groups[g].n; i++)
+			add_rule(answers, &rule_groups[g].rules[i], rule_groups[g].refused, t,
+				 profile);
+	/* The last number is ENOSYS, and so is everything behind it. */
+	if (answers[NUMBERS_MAX - 1].verdict != ENOSYS)
+		fail("there are calls up to the number %d", NUMBERS_MAX);
+	for (uint32_t i = 0; i < NUMBERS_MAX; i++)
+		if (n == 0 || answers[i].args || runs[n - 1].answer.args ||
+		    answers[i].verdict != runs[n - 1].answer.verdict)
+			runs[n++] = (struct run){ .first = i, .answer = answers[i] };
+	return n;
+}
+
+static void emit_tree(struct program *p, struct run *runs, size_t n)
+{
+	size_t half = n / 2, jump = p->len;
+
+	if (n == 1) {
+		runs->jump = jump;
+		emit(p, runs->answer.args ? (struct sock_filter)BPF_STMT(BPF_JMP | BPF_JA, 0)
+					  : ret(runs->answer.verdict));
+		return;
+	}
+	emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, runs[half].first, 0, 0));
+	emit_tree(p, runs, half);
+	land(p, jump, true);
+	emit_tree(p, runs + half, n - half);
 }
 
 static void compile(struct program *p, const struct target *t, uint8_t profile)
 {
-	const struct rule_args *labels[LABELS_MAX];
-	size_t n = compile_numbers(p, t, profile, labels), numbers = p->len;
-	size_t at[LABEL_FOREIGN], foreign = p->len;
+	static struct run runs[NUMBERS_MAX];
+	size_t n = make_runs(runs, t, profile);
 
-	emit_foreign(p, t);
+	p->len = 0;
+	load(p, offsetof(struct seccomp_data, arch));
+	emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, t->token, 1, 0));
+	emit(p, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS));
+	load(p, offsetof(struct seccomp_data, nr));
+	emit_tree(p, runs, n);
 	for (size_t i = 0; i < n; i++) {
-		at[i] = p->len;
-		emit_args(p, labels[i], profile);
-	}
-	for (size_t i = 0; i < numbers; i++) {
-		struct sock_filter *ins = &p->code[i];
-		uint32_t label = ins->k & SECCOMP_RET_DATA;
-
-		if (ins->code != (BPF_RET | BPF_K) ||
-		    (ins->k & SECCOMP_RET_ACTION_FULL) != SECCOMP_RET_TRACE)
+		if (!runs[i].answer.args)
 			continue;
-		if (label != LABEL_FOREIGN && (label < LABEL_ARGS || label - LABEL_ARGS >= n))
-			fail("label %u is nobody's", label);
-		*ins = (struct sock_filter)BPF_STMT(
-			BPF_JMP | BPF_JA,
-			(uint32_t)((label == LABEL_FOREIGN ? foreign : at[label - LABEL_ARGS]) - i -
-				   1));
+		p->code[runs[i].jump].k = (uint32_t)(p->len - runs[i].jump - 1);
+		emit_args(p, runs[i].answer.args, profile);
 	}
 }
 
