@@ -60,6 +60,9 @@ static int open_all(void **state)
 		skip_reason = "cgroups need root";
 	else if (cgroup_open(&cg, &config, &err) < 0)
 		skip_reason = err.text;
+	else
+		print_message("cgroup v%d; slots are %s\n", cg.version,
+			      cg.version == 1 || cg.peak_reset ? "reused" : "made anew");
 	return 0;
 }
 

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-# Runs inside the guest, in the source folder: unit tests, then the reduced system suite. Exit status 0
-# when nothing failed; /job/out/counts says how many.
+# job.sh plain|systemd: runs inside the guest, in the source folder: unit tests, then the reduced system
+# suite. Exit status 0 when nothing failed; /job/out/counts says how many.
+way=$1
 python=/usr/bin/python3
 out=/job/out
 units=0 failed_units=
-for unit in $(find build/src -name 'test-*' -type f -perm -u+x | sort); do
+only='test-*'
+[ "$way" = plain ] || only=test-cgroup
+for unit in $(find build/src -name "$only" -type f -perm -u+x | sort); do
 	units=$((units + 1))
 	timeout 300 "$unit" >"$out/unit.log" 2>&1 || {
 		failed_units="$failed_units ${unit##*/}"
@@ -14,7 +17,7 @@ for unit in $(find build/src -name 'test-*' -type f -perm -u+x | sort); do
 done
 echo "units: $units programs, failed:${failed_units:- none}"
 
-chosen=$(sed '/^#/d; s/.*/(&)/' test/vm/tests.txt | paste -sd'|' | sed 's/|/ or /g')
+chosen=$(sed '/^#/d; s/.*/(&)/' "test/vm/tests-$way.txt" | paste -sd'|' | sed 's/|/ or /g')
 timeout "${VM_PYTEST_SECONDS:-600}" $python -m pytest -q -p no:cacheprovider -ra --tb=short --durations=15 \
 	-k "$chosen" test/system test/conformance/test_m1.py test/hostile >"$out/pytest.log" 2>&1
 status=$?

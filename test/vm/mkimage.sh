@@ -3,8 +3,8 @@
 #
 # mkimage.sh CACHE: makes the guest of `make test-vm`, once: CACHE/vm-<hash>/vmlinuz and root.img (ext4),
 # a small Debian 12 with Debian's cloud kernel and its cgroup v2. Prints that directory. Needs root and
-# the package sources of this machine. No initramfs: that kernel has NVMe and ext4 built in, so both
-# disks of the guest are NVMe.
+# the package sources of this machine. No initramfs: that kernel has NVMe and ext4 built in, so the root
+# is an NVMe disk; the job's disk is another kind, so that their names cannot change places.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 cache=${1:?usage: mkimage.sh CACHE}

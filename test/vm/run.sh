@@ -35,7 +35,7 @@ timeout "${VM_TIMEOUT:-900}" qemu-system-x86_64 -accel tcg,thread=multi -machine
 	-drive if=none,id=root,file="$guest/root.img",format=raw,snapshot=on \
 	-device nvme,drive=root,serial=root \
 	-drive if=none,id=job,file="$work/job.img",format=raw,cache=unsafe \
-	-device nvme,drive=job,serial=job \
+	-device virtio-blk-pci,drive=job \
 	-kernel "$guest/vmlinuz" \
 	-append "root=/dev/nvme0n1 rw $init console=ttyS0 quiet panic=-1" </dev/null | tr -d '\r' || true
 

@@ -6,7 +6,8 @@
 # folder with the base image. Arguments name the ways: plain, systemd. Ends with one line for each.
 #
 # What runs there is what can differ there: unit tests, posture, limits, life and death of servers and
-# commands, the file quota, the kernel's surface. Speed is no subject: the guest is 20 to 50 times slower.
+# commands, the file quota, the kernel's surface; under systemd what depends on the cgroup delegated to us.
+# Speed is no subject: the guest is 20 to 50 times slower.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -38,7 +39,7 @@ for user in airlock airlock-gw; do
 	useradd --system --user-group --no-create-home --home-dir /nonexistent \
 		--shell /usr/sbin/nologin "\$user"
 done
-exec sh test/vm/job.sh
+exec sh test/vm/job.sh WAY
 JOB
 
 ways=("$@")
@@ -50,7 +51,7 @@ for way in "${ways[@]}"; do
 	[ "$way" = plain ] || option=(--systemd)
 	began=$SECONDS
 	out=$work/out-$way
-	if "$here/run.sh" "${option[@]}" "$tree" "$out" "$(cat "$work/job")"; then
+	if "$here/run.sh" "${option[@]}" "$tree" "$out" "$(sed "s/ WAY\$/ $way/" "$work/job")"; then
 		result=passed
 	else
 		result="failed ($?)"
