@@ -205,7 +205,7 @@ def suite_hostile(args):
 # ---- Sanitizers ----
 
 SANITIZERS = {
-    "ASAN_OPTIONS": "detect_leaks=1:detect_stack_use_after_return=1:exitcode=66",
+    "ASAN_OPTIONS": "detect_leaks=1:detect_stack_use_after_return=1:use_sigaltstack=0:exitcode=66",
     "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1:exitcode=66",
 }
 
@@ -232,8 +232,12 @@ def suite_sanitizers(args):
         built(ASAN_BUILD)
     shutil.copy2(init, ASAN_BUILD)
     env = {"AIRLOCK_BUILD": ASAN_BUILD, "AIRLOCK_SANITIZED": "1"}
+    # Refused calls one by one, and what an installation holds, say nothing new here.
+    left_out = ["--ignore=test/system/test_fault.py", "--ignore=test/system/test_install.py"]
     count.add(
-        count_of_pytest(["test/conformance", "test/system"], env=env, options=["-m", "not slow"])
+        count_of_pytest(
+            ["test/conformance", "test/system"], env=env, options=["-m", "not slow", *left_out]
+        )
     )
     return count
 

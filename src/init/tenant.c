@@ -206,13 +206,16 @@ static _Noreturn void tenant_main(int sock, int status_pipe)
 	close(TENANT_SOCK + 1);
 	do {
 		if (poll(&p, 1, -1) < 0 && errno != EINTR)
-			_exit(126);
+			refuse(0, EXEC_STAGE_SPEC, errno);
 		r = wire_recv(TENANT_SOCK, &wire_di, &msg);
 	} while (r == -EAGAIN);
 	if (r == 1 && msg.head.type == DI_EXEC)
 		run_command(&msg, ruleset);
 	if (r == 1 && msg.head.type == DI_FILE)
 		serve_files(&msg, ruleset);
+	/* Said aloud: to init a silent end looks like a command that started and succeeded. */
+	if (r < 0)
+		refuse(0, EXEC_STAGE_SPEC, -r);
 	_exit(0);
 }
 

@@ -9,7 +9,7 @@ const char *__ubsan_default_options(void);
 
 const char *__asan_default_options(void)
 {
-	return "detect_leaks=0:detect_stack_use_after_return=1:exitcode=66";
+	return "detect_leaks=0:detect_stack_use_after_return=1:use_sigaltstack=0:exitcode=66";
 }
 
 const char *__ubsan_default_options(void)
