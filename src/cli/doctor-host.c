@@ -81,6 +81,21 @@ static void probe_core_pattern(struct probe_finding *f)
 			  "a crash inside starts %.120s on the host", pattern + 1);
 }
 
+static void probe_modprobe(struct probe_finding *f)
+{
+	char program[256];
+
+	probe_read("/proc/sys/kernel/modprobe", program, sizeof(program));
+	if (!*program)
+		probe_say(f, PROBE_GOOD, NULL, "the kernel starts no program to load modules");
+	else
+		probe_say(f, PROBE_NOTE,
+			  "load what the host needs at boot, then: sysctl -w kernel.modprobe= "
+			  "(kernel.modules_disabled does not stop it)",
+			  "running a file of an unknown format may start %.120s on the host",
+			  program);
+}
+
 static void probe_swap(struct probe_finding *f)
 {
 	char line[256];
@@ -189,6 +204,8 @@ const struct probe doctor_host_probes[] = {
 	{ "base image", "what sandboxes start from", false, probe_image },
 	{ "core dumps", "no program of the host runs on a tenant's crash", false,
 	  probe_core_pattern },
+	{ "module loader", "no program of the host runs on a tenant's demand", false,
+	  probe_modprobe },
 	{ "swap", "secrets stay in memory", false, probe_swap },
 	{ "kernel settings", "fewer doors for whoever gets out", false, probe_knobs },
 	{ "user namespaces", "for others on this host", false, probe_unprivileged_userns },
