@@ -561,10 +561,12 @@ def net_namespaces():
 def left_over(number, state_dir):
     """What a stopped server must not leave, as a readable dict; empty is good."""
     left = {}
-    # Another server may have taken the number since; then its things are not ours.
-    if number is not None and is_free(number):
+    if number is not None:
         left["processes"] = tenant_processes(number)
         left["cgroups"] = cgroup_dirs(number)
+        # Another server may have taken the number meanwhile; then its things are not ours.
+        if not is_free(number):
+            left = {}
     left["loop"] = loop_devices(state_dir)
     left["mounts"] = mounts(state_dir)
     tmp = os.path.join(state_dir, "state", "tmp")

@@ -336,8 +336,18 @@ static void run_init(struct outcome *out)
 		_exit(5);
 }
 
+/* Leaving a function that does not return asks the kernel for the signal stack in a sanitized build;
+ * init's filter has no such call. */
+#ifdef __SANITIZE_ADDRESS__
+#define SANITIZED true
+#else
+#define SANITIZED false
+#endif
+
 static void init_starts_and_opens_nothing(void **state)
 {
+	if (SANITIZED)
+		skip();
 	assert_int_equal(in_child(&filter_init, run_init, NULL), 0);
 }
 
