@@ -336,8 +336,8 @@ static void run_init(struct outcome *out)
 		_exit(5);
 }
 
-/* Leaving a function that does not return asks the kernel for the signal stack in a sanitized build;
- * init's filter has no such call. */
+/* Leaving a function that does not return asks the kernel for the signal stack in a sanitized
+ * build; init's filter has no such call. */
 #ifdef __SANITIZE_ADDRESS__
 #define SANITIZED true
 #else
