@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "cli/cli.h"
@@ -61,7 +62,8 @@ static void print_servers(const json_t *servers)
 			printf("  volume                %.0f %% full, %.1f GB free\n",
 			       100 * (size - left) / size, left / (1u << 30));
 		else
-			puts("  volume                (seen by root only)");
+			printf("  volume                %s\n",
+			       geteuid() == 0 ? "(not there)" : "(seen by root only)");
 	}
 }
 
