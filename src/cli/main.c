@@ -29,7 +29,8 @@ static int print_help(FILE *to)
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
 		fprintf(to, "  airlock %-9s %s\n", commands[i].name, commands[i].summary);
 	fputs("\nClient commands read SANDBOX_API_URL (http://127.0.0.1:8000), SANDBOX_API_KEY,\n"
-	      "SANDBOX_API_INSECURE and SANDBOX_API_CA. More: man airlock\n",
+	      "SANDBOX_API_INSECURE and SANDBOX_API_CA. More: man airlock\n"
+	      "or, where it is not installed, man deploy/airlock.1\n",
 	      to);
 	return to == stdout ? 0 : EXIT_USAGE;
 }
