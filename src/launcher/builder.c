@@ -13,6 +13,7 @@
  *
  * The builder reads only numbers and names that the hand-over role has checked.
  */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/sched.h>
@@ -27,6 +28,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -41,6 +43,7 @@
 
 #define TEMPLATES_MAX 64
 #define READY_TIMEOUT_MS 10000
+#define BUILDS_MAX 4
 
 struct template
 {
@@ -58,6 +61,29 @@ struct slot {
 	struct cgroup_slot cgroup;
 };
 
+/* One build; everything still owned at the end is closed. Several are under way at once: while one
+ * child mounts and locks itself in, the next is cloned. */
+struct build {
+	bool used;
+	struct lb_build want;
+	uint32_t request;
+	bool own_image;
+	int64_t until_ms; /* it must be ready by then */
+	int control[2], handover[2], go[2], ready[2];
+	int pidfd, userns;
+	pid_t pid;
+	uint32_t posture;
+};
+
+#define BUILD_NONE \
+	((struct build){ .control = { -1, -1 }, \
+			 .handover = { -1, -1 }, \
+			 .go = { -1, -1 }, \
+			 .ready = { -1, -1 }, \
+			 .pidfd = -1, \
+			 .userns = -1, \
+			 .pid = -1 })
+
 static struct {
 	struct launcher *l;
 	int sock;
@@ -66,22 +92,10 @@ static struct {
 	struct plan plan;
 	struct template templates[TEMPLATES_MAX];
 	struct slot slots[LAYOUT_SLOTS];
+	struct build builds_now[BUILDS_MAX];
 	pid_t retiring; /* child that removes the cgroups of a tenant; 0: none */
 	uint32_t retiring_tenant;
 } b;
-
-/* What one build holds; everything still owned at the end is closed. */
-struct build {
-	int control[2], handover[2], go[2], ready[2];
-	int pidfd, userns;
-	pid_t pid;
-	uint32_t posture;
-};
-
-#define BUILD_NONE \
-	{ \
-		{ -1, -1 }, { -1, -1 }, { -1, -1 }, { -1, -1 }, -1, -1, -1, 0 \
-	}
 
 static void build_fini(struct build *x)
 {
@@ -91,6 +105,7 @@ static void build_fini(struct build *x)
 
 	for (size_t i = 0; i < ARRAY_SIZE(all); i++)
 		fd_close(all[i]);
+	x->used = false;
 }
 
 static void wait_retired(void)
@@ -264,14 +279,10 @@ static int open_userns(struct build *x, struct err *err)
 	return x->userns < 0 ? err_errno(err, "cannot open the user namespace") : 0;
 }
 
-static int wait_ready(struct build *x, struct err *err)
+static int read_ready(struct build *x, struct err *err)
 {
-	struct pollfd p = { .fd = x->ready[0], .events = POLLIN };
 	struct layout_ready ready;
 
-	fd_close(&x->ready[1]);
-	if (poll(&p, 1, READY_TIMEOUT_MS) <= 0)
-		return err_set(err, ETIMEDOUT, "the sandbox did not get ready");
 	if (read(x->ready[0], &ready, sizeof(ready)) != sizeof(ready) ||
 	    ready.magic != LAYOUT_READY_MAGIC)
 		return err_set(err, EPIPE, "the sandbox died while it was built");
@@ -291,9 +302,9 @@ static void protect_init(pid_t pid)
 	write_proc(pid, "oom_score_adj", "-1000", &ignored);
 }
 
-static int check_posture(struct build *x, const struct lb_build *want, const struct template *t,
-			 struct err *err)
+static int check_posture(struct build *x, struct err *err)
 {
+	const struct lb_build *want = &x->want;
 	int r = measure_sandbox(b.l, want->tenant, want->sandbox.slot,
 				&b.slots[want->sandbox.slot].cgroup, x->pid, &x->posture, err);
 	uint32_t must = b.l->layers &
@@ -303,7 +314,7 @@ static int check_posture(struct build *x, const struct lb_build *want, const str
 	must &= ~(uint32_t)(POSTURE_LANDLOCK | POSTURE_IDMAPPED_WORKSPACE | POSTURE_HARD_QUOTA);
 	if (r < 0)
 		return r;
-	if (t->own_image)
+	if (x->own_image)
 		x->posture |= POSTURE_OWN_IMAGE_COPY;
 	/* A workspace is made and handed over with both or not at all. */
 	x->posture |= b.l->layers & (POSTURE_IDMAPPED_WORKSPACE |
@@ -319,34 +330,34 @@ static int check_posture(struct build *x, const struct lb_build *want, const str
 	return 0;
 }
 
-static int build_sandbox(const struct lb_build *want, struct build *x, struct err *err)
+/* Everything up to the moment from which the child goes on alone. */
+static int build_start(struct build *x, struct err *err)
 {
+	uint32_t slot = x->want.sandbox.slot;
 	struct template *t;
-	int r = template_get(want, &t, err);
+	int r = template_get(&x->want, &t, err);
 
 	if (r == 0)
-		r = slot_prepare(want, err);
+		r = slot_prepare(&x->want, err);
 	if (r == 0)
 		r = open_channels(x, err);
 	if (r == 0)
-		r = clone_child(x, t, want->sandbox.slot, err);
+		r = clone_child(x, t, slot, err);
 	if (r < 0)
 		return r;
+	x->own_image = t->own_image;
 	/* The child's ends must be the child's alone, so that its death is seen. */
 	fd_close(&x->control[1]);
 	fd_close(&x->handover[1]);
 	fd_close(&x->go[0]);
-	r = write_maps(x, want->sandbox.slot, err);
+	fd_close(&x->ready[1]);
+	r = write_maps(x, slot, err);
 	if (r == 0)
 		r = open_userns(x, err);
 	if (r == 0 && write(x->go[1], "g", 1) != 1)
 		r = err_errno(err, "the sandbox died at once");
-	if (r == 0)
-		r = wait_ready(x, err);
-	if (r < 0)
-		return r;
-	protect_init(x->pid);
-	return check_posture(x, want, t, err);
+	x->until_ms = clock_monotonic_ms() + READY_TIMEOUT_MS;
+	return r;
 }
 
 static void tell(uint8_t type, uint32_t id, const void *body, size_t len, const int *fds,
@@ -362,34 +373,66 @@ static void tell(uint8_t type, uint32_t id, const void *body, size_t len, const 
 	}
 }
 
-static void on_build(const struct wire_msg *msg)
+static void build_failed(struct build *x, const struct err *err)
 {
-	struct build x = BUILD_NONE;
-	struct lb_build want;
-	struct err err;
+	struct bl_failed body = { .sandbox = x->want.sandbox, .code = (uint32_t)err->code };
 
-	memcpy(&want, msg->body, sizeof(want));
-	b.builds++;
-	struct slot *s = &b.slots[want.sandbox.slot];
-	int r = build_sandbox(&want, &x, &err);
-	if (s->used && s->cgroup.fresh && r == 0) {
-		struct ld_slot body = { .slot = want.sandbox.slot,
+	snprintf(body.text, sizeof(body.text), "%.199s", err->text);
+	if (x->pidfd >= 0)
+		syscall(SYS_pidfd_send_signal, x->pidfd, SIGKILL, NULL, 0);
+	tell(BL_FAILED, x->request, &body, sizeof(body), NULL, 0);
+	build_fini(x);
+}
+
+/* The child has said something, or the time for it is over. */
+static void build_finish(struct build *x, bool late)
+{
+	struct slot *s = &b.slots[x->want.sandbox.slot];
+	struct err err;
+	int r = late ? err_set(&err, ETIMEDOUT, "the sandbox did not get ready")
+		     : read_ready(x, &err);
+
+	if (r == 0) {
+		protect_init(x->pid);
+		r = check_posture(x, &err);
+	}
+	if (r < 0) {
+		build_failed(x, &err);
+		return;
+	}
+	if (s->cgroup.fresh) {
+		struct ld_slot body = { .slot = x->want.sandbox.slot,
 					.cgroup_version = (uint32_t)b.l->cgroup.version };
 		tell(BL_SLOT, 0, &body, sizeof(body), s->cgroup.measure, LD_SLOT_FDS);
 		s->cgroup.fresh = false;
 	}
-	if (r == 0) {
-		struct bl_built body = { want.sandbox, (uint32_t)x.pid, x.posture };
-		int fds[] = { x.pidfd, x.control[0], x.handover[0], x.userns };
-		tell(BL_BUILT, msg->head.id, &body, sizeof(body), fds, 4);
-	} else {
-		struct bl_failed body = { .sandbox = want.sandbox, .code = (uint32_t)err.code };
-		snprintf(body.text, sizeof(body.text), "%.199s", err.text);
-		if (x.pidfd >= 0)
-			syscall(SYS_pidfd_send_signal, x.pidfd, SIGKILL, NULL, 0);
-		tell(BL_FAILED, msg->head.id, &body, sizeof(body), NULL, 0);
-	}
-	build_fini(&x);
+	struct bl_built body = { x->want.sandbox, (uint32_t)x->pid, x->posture };
+	int fds[] = { x->pidfd, x->control[0], x->handover[0], x->userns };
+	tell(BL_BUILT, x->request, &body, sizeof(body), fds, 4);
+	build_fini(x);
+}
+
+static struct build *free_build(void)
+{
+	for (size_t i = 0; i < BUILDS_MAX; i++)
+		if (!b.builds_now[i].used)
+			return &b.builds_now[i];
+	return NULL;
+}
+
+static void on_build(const struct wire_msg *msg)
+{
+	struct build *x = free_build();
+	struct err err;
+
+	assert(x);
+	*x = BUILD_NONE;
+	x->used = true;
+	x->request = msg->head.id;
+	memcpy(&x->want, msg->body, sizeof(x->want));
+	b.builds++;
+	if (build_start(x, &err) < 0)
+		build_failed(x, &err);
 }
 
 /* Removing a cgroup whose memory was not given back leaves a dying one behind for as long as the
@@ -430,6 +473,22 @@ static void on_retire(const struct wire_msg *msg)
 		}
 }
 
+static void on_order(void)
+{
+	struct wire_msg msg;
+	int r = wire_recv(b.sock, &wire_lb, &msg);
+
+	if (r == -EAGAIN)
+		return;
+	if (r <= 0)
+		_exit(r < 0);
+	if (msg.head.type == LB_BUILD)
+		on_build(&msg);
+	else
+		on_retire(&msg);
+	wire_msg_fini(&msg);
+}
+
 _Noreturn void builder_main(struct launcher *l, int sock)
 {
 	const struct sched_param none = { 0 };
@@ -447,20 +506,35 @@ _Noreturn void builder_main(struct launcher *l, int sock)
 	/* Capabilities stay as they are while act_as changes the id. */
 	if (b.own_namespace < 0 || prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0) < 0)
 		_exit(1);
+	for (size_t i = 0; i < BUILDS_MAX; i++)
+		b.builds_now[i] = BUILD_NONE;
 	for (;;) {
-		struct pollfd p = { .fd = sock, .events = POLLIN };
-		struct wire_msg msg;
-		if (poll(&p, 1, -1) < 0 && errno != EINTR)
+		struct pollfd p[1 + BUILDS_MAX];
+		int64_t now = clock_monotonic_ms(), at = now + 60000;
+
+		/* Orders wait in the socket while every place is taken; its end is seen all the
+		 * same. */
+		p[0] = (struct pollfd){ .fd = sock, .events = free_build() ? POLLIN : 0 };
+		for (size_t i = 0; i < BUILDS_MAX; i++) {
+			const struct build *x = &b.builds_now[i];
+			p[1 + i] = (struct pollfd){ .fd = x->used ? x->ready[0] : -1,
+						    .events = POLLIN };
+			if (x->used && x->until_ms < at)
+				at = x->until_ms;
+		}
+		if (poll(p, ARRAY_SIZE(p), at > now ? (int)(at - now) : 0) < 0) {
+			if (errno == EINTR)
+				continue;
 			_exit(1);
-		int r = wire_recv(sock, &wire_lb, &msg);
-		if (r == -EAGAIN)
-			continue;
-		if (r <= 0)
-			_exit(r < 0);
-		if (msg.head.type == LB_BUILD)
-			on_build(&msg);
-		else
-			on_retire(&msg);
-		wire_msg_fini(&msg);
+		}
+		now = clock_monotonic_ms();
+		for (size_t i = 0; i < BUILDS_MAX; i++)
+			if (b.builds_now[i].used &&
+			    (p[1 + i].revents || b.builds_now[i].until_ms <= now))
+				build_finish(&b.builds_now[i], !p[1 + i].revents);
+		if (p[0].revents & POLLIN)
+			on_order();
+		else if (p[0].revents)
+			_exit(0);
 	}
 }
