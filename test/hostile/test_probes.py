@@ -757,7 +757,7 @@ def _(box):
 def _(box):
     result = box.sh(
         "python3 -c \"import os\nfd = os.memfd_create('m')\n"
-        "for i in range(400): os.write(fd, bytes(1 << 20))\nprint('all')\""
+        "for i in range(400): os.write(fd, bytes(1 << 20))\nprint('all')\"", 60
     )
     return result["oom_killed"]
 
