@@ -52,7 +52,7 @@ fuzz:
 	@test/fuzz/run.sh
 
 test-vm: deps build image
-	@test/vm/run.sh
+	@BUILD="$(BUILD)" test/vm/run.sh
 
 install: build
 	DESTDIR="$(DESTDIR)" meson install -C $(BUILD) --no-rebuild

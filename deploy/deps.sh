@@ -15,7 +15,7 @@ declare -A packages=(
 	[test]="python3-pytest python3-pip clang-format cppcheck strace caddy libclang-rt-14-dev clang"
 	[fuzz]="clang libclang-rt-14-dev"
 	[bench]="bubblewrap runc"
-	[vm]="qemu-system-x86"
+	[vm]="qemu-system-x86 mmdebstrap e2fsprogs"
 )
 
 say()
