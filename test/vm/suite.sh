@@ -11,7 +11,7 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
-build=$(cd "$root/${BUILD:-build}" && pwd)
+build=$(cd "$root" && cd "${BUILD:-build}" && pwd)
 cache=${CACHE:-/var/cache/airlock}
 key=$("$root/image/key.sh")
 [ -e "$cache/$key/rootfs.tar" ] || { echo "test-vm: no base image yet (make image)" >&2; exit 1; }
