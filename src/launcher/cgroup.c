@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,6 +23,9 @@
  */
 #define KILL_ROUNDS 500
 #define KILL_PAUSE_NS 4000000
+/* And a second for the directories at the very end. */
+#define REMOVE_TRIES 200
+#define REMOVE_WAIT_MS 5
 
 static const struct cgroup_backend *backend(const struct cgroup *cg)
 {
@@ -263,10 +267,16 @@ void cgroup_remove_all(struct cgroup *cg)
 	for (unsigned i = 0; i < cg->n_roots; i++)
 		remove_ours(cg->roots[i].fd, false);
 	backend(cg)->leave(cg);
-	for (unsigned i = 0; i < cg->n_roots; i++) {
-		remove_ours(cg->roots[i].fd, false);
-		unlinkat(cg->roots[i].fd, name, AT_REMOVEDIR);
-	}
+	/* What was being built when the builder ended may still be dying in there. */
+	int tries = REMOVE_TRIES;
+	for (unsigned i = 0; i < cg->n_roots; i++)
+		for (;;) {
+			remove_ours(cg->roots[i].fd, false);
+			if (unlinkat(cg->roots[i].fd, name, AT_REMOVEDIR) == 0 ||
+			    (errno != EBUSY && errno != ENOTEMPTY) || tries-- <= 0)
+				break;
+			poll(NULL, 0, REMOVE_WAIT_MS);
+		}
 }
 
 /* ---- Slots ------------------------------------------------------------------------------------- */

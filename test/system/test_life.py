@@ -5,6 +5,7 @@ import ctypes
 import fcntl
 import os
 import random
+import re
 import signal
 import socket
 import sys
@@ -327,8 +328,10 @@ def test_kill_loop():
         else:
             assert content in contents, (path, content, contents)
     for session in sessions:
-        listed = last.exec(session, "ls -A")["stdout"].split()
-        assert not [name for name in listed if not name.startswith("f")], listed
+        # A kill between a draft's link and its rename leaves the draft: rare, and its name is reserved.
+        listed = [n for n in last.exec(session, "ls -A")["stdout"].split() if not n.startswith("f")]
+        drafts = [n for n in listed if re.match(r"\.airlock-[0-9a-f]{16}$", n)]
+        assert listed == drafts and len(drafts) <= 2, listed
         assert last.delete("/v1/sessions/" + session).status == 200
     last.stop()
 
