@@ -92,7 +92,8 @@ enum ld_type {
 	LD_STATUS = 11,		/* struct ld_status */
 };
 
-/* Descriptors of LD_SLOT, all O_RDONLY, to be read with pread from offset 0. */
+/* Descriptors of LD_SLOT, to be read with pread from offset 0. O_RDONLY, but for the peak of cgroup
+ * v2 where the kernel resets it through the same open file (6.12). */
 enum ld_slot_fd {
 	SLOT_FD_OOM =
 		0, /* v1 memory.oom_control, v2 memory.events: line "oom_kill <n>", cumulative */
