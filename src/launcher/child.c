@@ -210,8 +210,14 @@ _Noreturn void child_main(const struct child_spec *spec)
 	if (chdir("/") < 0)
 		fail("chdir", errno);
 	for (size_t i = 0; i < spec->plan->n_steps; i++)
-		take_step(&spec->plan->steps[i]);
+		if (spec->plan->steps[i].op != PLAN_RLIMIT)
+			take_step(&spec->plan->steps[i]);
 	place_descriptors(spec, &init);
+	/* Limits last: a busy builder has more descriptors than a sandbox may have, and until here
+	 * this process has them all. */
+	for (size_t i = 0; i < spec->plan->n_steps; i++)
+		if (spec->plan->steps[i].op == PLAN_RLIMIT)
+			take_step(&spec->plan->steps[i]);
 #ifdef AIRLOCK_TEST_KNOBS
 	snprintf(bits, sizeof(bits), "%llu", (unsigned long long)knob_bits);
 	argv[1] = bits;

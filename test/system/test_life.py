@@ -570,3 +570,25 @@ def test_a_request_is_answered_when_the_sweeper_dies_over_it():
     harness.wait_until(lambda: server.post("/v1/sessions", {}).status == 201, 5, "it works again")
     server.stop()
     server.release()
+
+
+def test_many_tenants_at_once():
+    """More sandboxes than one of them may have descriptors: the builder holds all of theirs."""
+    keys = {"t%d" % i: "key-of-tenant-%d-0123456789" % i for i in range(48)}
+    server = fresh(
+        {
+            "SANDBOX_API_KEYS": ",".join("%s:%s" % pair for pair in keys.items()),
+            "SANDBOX_MAX_SESSIONS": "1000",
+        }
+    ).start()
+    try:
+        for key in keys.values():
+            session = server.create(key)
+            for _ in range(4):
+                assert server.exec(session, "echo ok", key=key)["stdout"] == "ok\n"
+        builder = server.process_of("airlock-builder")[0]
+        assert len(os.listdir("/proc/%d/fd" % builder)) > 1024, "too few to test anything"
+        assert server.exec(session, "ulimit -n", key=key)["stdout"] == "1024\n"
+    finally:
+        server.stop()
+    server.release()
