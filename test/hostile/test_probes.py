@@ -359,7 +359,10 @@ def _(box):
         " b 2>/dev/null", timeout=2
     )
     assert result["timed_out"] or result["exit_code"] != 0
-    harness.wait_until(lambda: not tenants(box, "bomb-sleep"), 1, "no process of the bomb is left")
+    try:
+        harness.wait_until(lambda: not tenants(box, "bomb-sleep"), 1, "the bomb is gone")
+    except AssertionError:
+        return False
     # With 64 processes there is room for a few; without the limit there were many more.
     peak = box.sh(
         "for i in $(seq 100); do sleep 3 & done"
