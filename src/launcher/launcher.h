@@ -24,7 +24,8 @@
 
 struct launcher {
 	struct launcher_options options;
-	unsigned server; /* n of /run/airlock/<n> */
+	char directory[4000]; /* where our other programs are */
+	unsigned server;      /* n of /run/airlock/<n> */
 	int lock_fd;	 /* owned; held by every role, so that n is free only when all are gone */
 	int proc_fd;	 /* owned: /proc of the host */
 	int init_fd;	 /* owned: airlock-init in a sealed memfd */

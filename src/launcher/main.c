@@ -86,7 +86,7 @@ static int load_init(struct launcher *l, struct err *err)
 	char path[4096];
 	struct stat st;
 
-	if (sibling_path("airlock-init", path, sizeof(path)) < 0)
+	if (sibling_path(l->directory, "airlock-init", path, sizeof(path)) < 0)
 		return err_set(err, ENOENT, "cannot find airlock-init");
 	_cleanup_fd_ int file = open(path, O_RDONLY | O_CLOEXEC);
 	if (file < 0 || fstat(file, &st) < 0)
@@ -256,6 +256,9 @@ static int prepare(struct launcher *l, struct err *err)
 	l->proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (l->proc_fd < 0)
 		return err_errno(err, "/proc");
+	r = own_directory(l->directory, sizeof(l->directory));
+	if (r < 0)
+		return err_set(err, -r, "cannot tell where this program is");
 	r = raise_limits(err);
 	if (r == 0)
 		r = find_user(l, err);

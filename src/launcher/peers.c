@@ -107,7 +107,7 @@ static _Noreturn void become_daemon(struct launcher *l, int sock)
 			_exit(1);
 	if (syscall(SYS_close_range, 6, ~0u, CLOSE_RANGE_CLOEXEC) < 0)
 		_exit(1);
-	if (sibling_path("airlockd", path, sizeof(path)) < 0 ||
+	if (sibling_path(l->directory, "airlockd", path, sizeof(path)) < 0 ||
 	    strlen(l->options.state_dir) >= sizeof(state))
 		_exit(1);
 	memcpy(state, l->options.state_dir, strlen(l->options.state_dir) + 1);

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-int sibling_path(const char *program, char *out, size_t size)
+int own_directory(char *out, size_t size)
 {
 	ssize_t n = readlink("/proc/self/exe", out, size - 1);
 
@@ -18,8 +18,13 @@ int sibling_path(const char *program, char *out, size_t size)
 	char *slash = strrchr(out, '/');
 	if (!slash)
 		return -EINVAL;
-	size_t at = (size_t)(slash + 1 - out);
-	if (snprintf(slash + 1, size - at, "%s", program) >= (int)(size - at))
-		return -ENAMETOOLONG;
+	*slash = '\0';
 	return 0;
+}
+
+int sibling_path(const char *directory, const char *program, char *out, size_t size)
+{
+	int n = snprintf(out, size, "%s/%s", directory, program);
+
+	return n < 0 || (size_t)n >= size ? -ENAMETOOLONG : 0;
 }
