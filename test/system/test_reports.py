@@ -468,7 +468,7 @@ def test_070_descriptors_do_not_leak(server, ours):
     for _ in range(20):
         one_round()
     before = descriptors()
-    for _ in range(300):
+    for _ in range(1000):
         one_round()
 
     def settled():
@@ -476,9 +476,10 @@ def test_070_descriptors_do_not_leak(server, ours):
         now = descriptors()
         lasting = [who for who in before if who in now]
         assert len(lasting) >= 4, (before, now)
-        return all(abs(now[who] - before[who]) <= 10 for who in lasting)
+        return all(now[who] - before[who] <= 64 for who in lasting)
 
-    # File sandboxes live on for 5 s, a tenant's pool for a minute.
+    # A tenant's pool follows its demand: each blank sandbox of it is two to four descriptors, and
+    # file sandboxes live on for 5 s. One left behind in every round would be a thousand.
     harness.wait_until(settled, 20, "descriptors are back: %s -> %s" % (before, descriptors()))
 
 
