@@ -18,14 +18,16 @@ BELOW = {
     "base": set(),
     "ipc": {"base"},
     "sandbox": {"base"},
+    "egress": {"base"},
     "loop": {"base", "ipc"},
     "http": {"base", "loop"},
     "store": {"base"},
-    "core": {"base", "ipc", "sandbox", "loop", "store"},
-    "api": {"base", "ipc", "loop", "http", "core"},
+    "core": {"base", "ipc", "sandbox", "egress", "loop", "store"},
+    "api": {"base", "ipc", "egress", "loop", "http", "core"},
     "init": {"base", "ipc", "sandbox"},
     "launcher": {"base", "ipc", "sandbox"},
-    "daemon": {"base", "ipc", "sandbox", "loop", "http", "store", "core", "api"},
+    "gateway": {"base", "ipc", "sandbox", "egress", "loop", "http"},
+    "daemon": {"base", "ipc", "sandbox", "egress", "loop", "http", "store", "core", "api"},
     "cli": {"base", "ipc", "sandbox", "loop", "daemon", "core"},
 }
 
@@ -33,10 +35,11 @@ BELOW = {
 OUTSIDE = {
     "sqlite3.h": ("store/sqlite/",),
     "seccomp.h": ("sandbox/compile-filter.c",),
-    "jansson.h": ("api/", "daemon/", "cli/"),
+    "jansson.h": ("api/", "daemon/", "cli/", "gateway/"),
+    "ares.h": ("gateway/",),
     "llhttp.h": ("http/",),
     "curl/curl.h": ("cli/",),
-    "uv.h": ("loop/", "http/", "store/", "core/", "api/", "daemon/", "cli/"),
+    "uv.h": ("loop/", "http/", "store/", "core/", "api/", "gateway/", "daemon/", "cli/"),
 }
 HEAP = re.compile(r"\b(malloc|calloc|realloc|strdup|asprintf|mem_alloc|xmalloc)\s*\(")
 NO_HEAP = ("launcher/", "init/")

@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/random.h"
-#include "core/egress-rule.h"
+#include "egress/rule.h"
 #include "core/parts.h"
 #include "store/store.h"
 

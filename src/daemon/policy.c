@@ -8,7 +8,7 @@
 
 #include "base/buf.h"
 #include "base/mem.h"
-#include "core/egress-rule.h"
+#include "egress/rule.h"
 #include "daemon/variable.h"
 
 #define LIMIT_HIGHEST 1000000000

@@ -15,6 +15,7 @@ static const struct wire_type dl[] = {
 	MSG(DL_VOLUME_DELETE, sizeof(struct dl_volume), 0, 0),
 	MSG(DL_VOLUME_STAT, sizeof(struct dl_volume), 0, 0),
 	MSG(DL_STATUS, 0, 0, 0),
+	MSG(DL_POLICY, sizeof(struct dl_policy), 0, 0),
 };
 PAIR(dl, dl);
 
@@ -30,6 +31,8 @@ static const struct wire_type ld[] = {
 	MSG(LD_VOLUME_STAT, sizeof(struct ld_volume_stat), 0, 0),
 	MSG(LD_READY, 0, 0, 0),
 	MSG(LD_STATUS, sizeof(struct ld_status), 0, 0),
+	MSG(LD_GATEWAY, 0, 1, 1),
+	MSG(LD_POLICY, sizeof(struct ld_policy), 0, 1),
 };
 PAIR(ld, ld);
 
@@ -43,6 +46,7 @@ static const struct wire_type bl[] = {
 	MSG(BL_SLOT, sizeof(struct ld_slot), LD_SLOT_FDS, LD_SLOT_FDS),
 	MSG(BL_BUILT, sizeof(struct bl_built), 4, 4),
 	MSG(BL_FAILED, sizeof(struct bl_failed), 0, 0),
+	MSG(BL_NET, sizeof(struct msg_sandbox), NET_FDS, NET_FDS),
 };
 PAIR(bl, bl);
 
@@ -84,7 +88,38 @@ static const struct wire_type id[] = {
 };
 PAIR(id, id);
 
+static const struct wire_type lg[] = {
+	MSG(LG_SANDBOX, sizeof(struct msg_sandbox), NET_FDS, NET_FDS),
+	MSG(LG_GONE, sizeof(struct msg_sandbox), 0, 0),
+	MSG(LG_DAEMON, 0, 1, 1),
+};
+PAIR(lg, lg);
+
+static const struct wire_type gl[] = {
+	MSG(GL_HELLO, sizeof(struct msg_hello), 0, 0),
+};
+PAIR(gl, gl);
+
+static const struct wire_type dg[] = {
+	MSG(DG_HELLO, sizeof(struct msg_hello), 0, 0),
+	MSG(DG_SESSION, sizeof(struct dg_session), 1, 1),
+	MSG(DG_SESSION_END, sizeof(struct dg_session), 0, 0),
+	MSG(DG_BIND, sizeof(struct dg_bind), 0, 0),
+	MSG(DG_READY, 0, 0, 0),
+	MSG(DG_LIVE, sizeof(struct dg_session), 0, 0),
+};
+PAIR(dg, dg);
+
+static const struct wire_type gd[] = {
+	MSG(GD_HELLO, sizeof(struct msg_hello), 0, 0),
+	MSG(GD_DENIED, sizeof(struct gd_denied), 0, 0),
+	MSG(GD_LIVE, sizeof(struct gd_live), 1, 1),
+};
+PAIR(gd, gd);
+
+_Static_assert(NET_FDS <= WIRE_FDS && LD_SLOT_FDS <= WIRE_FDS, "fits");
 _Static_assert(sizeof(struct wire_head) == 8, "the head is eight bytes");
 _Static_assert(sizeof(struct wire_head) + sizeof(struct bl_failed) <= WIRE_MAX, "fits");
 _Static_assert(sizeof(struct wire_head) + sizeof(struct msg_done) <= WIRE_MAX, "fits");
 _Static_assert(sizeof(struct wire_head) + sizeof(struct ld_sandbox) <= WIRE_MAX, "fits");
+_Static_assert(sizeof(struct wire_head) + sizeof(struct gd_denied) <= WIRE_MAX, "fits");

@@ -8,6 +8,8 @@
  *   launcher -> sweeper    LS_   sweeper  -> launcher  SL_
  *   launcher -> init       LI_   (one message, then the socket is closed)
  *   airlockd -> init       DI_   init     -> airlockd  ID_
+ *   launcher -> gateway    LG_   gateway  -> launcher  GL_
+ *   airlockd -> gateway    DG_   gateway  -> airlockd  GD_
  *
  * Bodies are fixed-size structs in host byte order; both ends are always the same build (the hello
  * says so). Numbers: tenants and volumes are named by airlockd, slots and generations by the
@@ -51,11 +53,12 @@ enum dl_type {
 		6, /* struct dl_volume; LD_DONE when the name is gone, space is freed behind */
 	DL_VOLUME_STAT = 7, /* struct dl_volume; LD_VOLUME_STAT */
 	DL_STATUS = 8,	    /* empty; LD_STATUS */
+	DL_POLICY = 9,	    /* struct dl_policy: what came of the last LD_POLICY */
 };
 
 struct dl_build {
 	uint32_t tenant;
-	uint32_t egress; /* 0 or 1; 1 is refused until there is a gateway */
+	uint32_t egress; /* 0 or 1; 1 needs a server with a gateway */
 	char image[MSG_IMAGE_NAME];
 };
 
@@ -75,6 +78,11 @@ struct dl_volume {
 	char volume[MSG_VOLUME_NAME];
 };
 
+struct dl_policy {
+	uint32_t code; /* 0: taken; else an errno: the policy of before holds */
+	uint32_t reserved;
+};
+
 /* ---- launcher -> airlockd -------------------------------------------------------------------- */
 enum ld_type {
 	LD_HELLO = 1, /* struct ld_hello; first. Then LD_SLOT, LD_SANDBOX, LD_VOLUME for all that
@@ -90,6 +98,11 @@ enum ld_type {
 	LD_VOLUME_STAT = 9,	/* struct ld_volume_stat */
 	LD_READY = 10,		/* empty: the list is complete */
 	LD_STATUS = 11,		/* struct ld_status */
+	LD_GATEWAY = 12, /* empty + a new socket to the gateway, after LD_READY and whenever the
+			    gateway was started anew; the one of before is of no use any more */
+	LD_POLICY = 13,	 /* struct ld_policy [+ the policy file, open for reading, when code is 0];
+			    after SIGHUP, and after LD_READY when an earlier one was taken;
+			    answered by DL_POLICY */
 };
 
 /* Descriptors of LD_SLOT, to be read with pread from offset 0. O_RDONLY, but for the peak of cgroup
@@ -109,10 +122,10 @@ struct ld_hello {
 	uint8_t cgroup_version; /* 1 or 2 */
 	uint8_t volumes;	/* enum msg_volumes */
 	uint8_t quota;		/* enum msg_quota */
-	uint8_t reserved;
-	uint32_t server;   /* n of /run/airlock/<n> */
-	uint32_t layers;   /* bits of ipc/posture.h that this host offers */
-	uint32_t required; /* bits that multi-tenant mode requires */
+	uint8_t gateway;	/* 1: there is one */
+	uint32_t server;	/* n of /run/airlock/<n> */
+	uint32_t layers;	/* bits of ipc/posture.h that this host offers */
+	uint32_t required;	/* bits that multi-tenant mode requires */
 };
 
 enum msg_volumes { MSG_VOLUMES_PLAIN = 0, MSG_VOLUMES_BTRFS = 1 };
@@ -150,13 +163,18 @@ struct ld_volume_stat {
 	uint64_t limit_bytes;
 };
 
+struct ld_policy {
+	uint32_t code; /* errno of the opening */
+	uint32_t reserved;
+};
+
 struct ld_status {
 	uint32_t slots_used;
 	uint32_t slots_max;
 	uint32_t building;
 	uint32_t builder_restarts;
 	uint32_t sweeper_restarts;
-	uint32_t reserved;
+	uint32_t gateway_restarts;
 	uint64_t volume_bytes; /* size of the file system that holds the workspaces */
 	uint64_t volume_free;
 };
@@ -183,6 +201,8 @@ enum bl_type {
 	BL_BUILT = 2,  /* struct bl_built + pidfd, airlockd's control socket, hand-over's socket,
 			  user namespace */
 	BL_FAILED = 3, /* struct bl_failed */
+	BL_NET = 4,    /* struct msg_sandbox + NET_FDS sockets: before BL_BUILT of a sandbox with
+			  egress */
 };
 
 struct bl_built {
@@ -209,6 +229,97 @@ enum sl_type {
 	SL_DONE = 1,	    /* struct msg_done */
 	SL_VOLUME_STAT = 2, /* struct ld_volume_stat */
 	SL_STATUS = 3,	    /* struct ld_status, the volume fields only */
+};
+
+/* ---- launcher <-> gateway -------------------------------------------------------------------- */
+
+/* Listening sockets inside the network namespace of a sandbox. They are made there by the
+ * launcher's own code, as root of that namespace, before init is executed; copies are held by the
+ * hand-over role so that a new gateway gets them back. Which one accepted tells who calls. */
+enum net_fd {
+	NET_PROXY = 0,	 /* TCP 127.0.0.1:3128 */
+	NET_TLS = 1,	 /* TCP [::]:443, and every other port where the all-ports catch is on: the
+			    local address and port of an accepted socket are what was dialled */
+	NET_HTTP = 2,	 /* TCP [::]:80 */
+	NET_DNS_TCP = 3, /* TCP [::]:53 */
+	NET_DNS_UDP = 4, /* UDP [::]:53, with IPV6_RECVPKTINFO and IP_PKTINFO */
+	NET_FDS = 5,
+};
+
+enum lg_type {
+	LG_SANDBOX = 1, /* struct msg_sandbox + NET_FDS: all that live after GL_HELLO, then each as
+			   it is built, before airlockd hears of it */
+	LG_GONE = 2,	/* struct msg_sandbox: close everything that belongs to it */
+	LG_DAEMON = 3,	/* empty + a new socket to airlockd; the one of before has ended */
+};
+
+enum gl_type {
+	GL_HELLO = 1, /* struct msg_hello; first */
+};
+
+/* ---- airlockd <-> gateway -------------------------------------------------------------------- */
+
+/* After every LD_GATEWAY: DG_HELLO, DG_SESSION for each session with egress, DG_BIND for each
+ * sandbox in use, DG_READY. A session of before that was not named until DG_READY has ended. */
+enum dg_type {
+	DG_HELLO = 1,	    /* struct msg_hello; first */
+	DG_SESSION = 2,	    /* struct dg_session + specification memfd */
+	DG_SESSION_END = 3, /* struct dg_session: its tunnels are closed, its log file too */
+	DG_BIND = 4,	    /* struct dg_bind: the sandbox is about to be used by that session. May
+			       come before LG_SANDBOX; replaces an earlier one */
+	DG_READY = 5,	    /* empty */
+	DG_LIVE = 6,	    /* struct dg_session; GD_LIVE */
+};
+
+struct dg_session {
+	uint32_t session; /* number, chosen by airlockd, not 0, never used twice by it */
+	uint32_t reserved;
+};
+
+struct dg_bind {
+	struct msg_sandbox sandbox;
+	uint32_t session;
+	uint32_t reserved;
+};
+
+/* The specification memfd of DG_SESSION, sealed (shrink, grow, write, seal): this head, then
+ * session id, tenant name and n_rules rules, each with its NUL. Rules are expanded and normalised
+ * (egress/rule.h). */
+#define EGRESS_SPEC_MAGIC 0x31475841u /* "AXG1" */
+#define EGRESS_SPEC_RULES_MAX 512u
+#define EGRESS_SPEC_MAX (160u * 1024u)
+
+struct egress_spec {
+	uint32_t magic;
+	uint32_t n_rules;
+	uint32_t session_len; /* without NUL */
+	uint32_t tenant_len;  /* without NUL */
+	uint32_t rules_len;   /* all rules with their NULs */
+	uint32_t reserved;
+};
+
+enum gd_type {
+	GD_HELLO = 1,  /* struct msg_hello; first */
+	GD_DENIED = 2, /* struct gd_denied, sent before the tenant can see the refusal: whoever
+			  reads this socket after the end of a command has every refusal of it */
+	GD_LIVE = 3,   /* struct gd_live + memfd with n struct egress_live */
+};
+
+struct gd_denied {
+	struct msg_sandbox sandbox;
+	char host[224]; /* as in the event, cut; NUL-terminated; "" when none is known */
+};
+
+struct gd_live {
+	uint32_t n;
+	uint32_t reserved;
+};
+
+/* One open tunnel, so far. */
+struct egress_live {
+	uint64_t conn; /* number of the log */
+	uint64_t bytes_up;
+	uint64_t bytes_down;
 };
 
 /* ---- launcher -> init ------------------------------------------------------------------------ */
@@ -338,7 +449,7 @@ struct id_file {
 
 /* The tables of each direction, for wire_recv. */
 extern const struct wire_pair wire_dl, wire_ld, wire_lb, wire_bl, wire_ls, wire_sl, wire_li,
-	wire_di, wire_id;
+	wire_di, wire_id, wire_lg, wire_gl, wire_dg, wire_gd;
 
 /* The build id that all binaries of one build share. */
 extern const char *const ipc_build_id;

@@ -56,7 +56,7 @@ static void send_raw(const void *data, size_t len, const int *fds, unsigned n_fd
 {
 	union {
 		struct cmsghdr align;
-		char space[CMSG_SPACE(8 * sizeof(int))];
+		char space[CMSG_SPACE(2 * WIRE_FDS * sizeof(int))];
 	} control = { .space = "" };
 	struct iovec iov = { (void *)(uintptr_t)data, len };
 	struct msghdr mh = { .msg_iov = &iov, .msg_iovlen = 1 };
@@ -107,14 +107,14 @@ static const struct {
 	{ "more descriptors than any message has",
 	  { WIRE_VERSION, 3, 0, 7 },
 	  WIRE_MAX - 8,
-	  5,
+	  WIRE_FDS + 1,
 	  -EMFILE },
-	{ "twice as many", { WIRE_VERSION, 3, 0, 7 }, WIRE_MAX - 8, 8, -EMFILE },
+	{ "twice as many", { WIRE_VERSION, 3, 0, 7 }, WIRE_MAX - 8, 2 * WIRE_FDS, -EMFILE },
 };
 
 static void only_what_the_table_says_is_a_message(void **state)
 {
-	const int fds[8] = { 0, 0, 0, 0, 0, 0, 0, 0 };
+	const int fds[2 * WIRE_FDS] = { 0 };
 
 	/* EMFILE is as final as EPROTO: the descriptors are gone. */
 	for (size_t i = 0; i < ARRAY_SIZE(datagrams); i++) {
@@ -234,12 +234,12 @@ static void a_full_socket_says_so_and_loses_nothing(void **state)
 
 static void what_does_not_fit_is_not_sent(void **state)
 {
-	const int fds[5] = { 0, 0, 0, 0, 0 };
+	const int fds[WIRE_FDS + 1] = { 0 };
 	char body[WIRE_MAX] = "";
 	struct wire_msg msg;
 
 	assert_int_equal(wire_send(socks[0], 3, 0, body, WIRE_MAX - 7, NULL, 0), -EMSGSIZE);
-	assert_int_equal(wire_send(socks[0], 2, 0, NULL, 0, fds, 5), -EMSGSIZE);
+	assert_int_equal(wire_send(socks[0], 2, 0, NULL, 0, fds, WIRE_FDS + 1), -EMSGSIZE);
 	assert_int_equal(wire_recv(socks[1], &pair, &msg), -EAGAIN);
 }
 
@@ -255,7 +255,8 @@ static void a_set_of_accepted_types_is_exact(void **state)
 static void every_table_of_ours_fits_the_wire(void **state)
 {
 	const struct wire_pair *const pairs[] = { &wire_dl, &wire_ld, &wire_lb, &wire_bl, &wire_ls,
-						  &wire_sl, &wire_li, &wire_di, &wire_id };
+						  &wire_sl, &wire_li, &wire_di, &wire_id, &wire_lg,
+						  &wire_gl, &wire_dg, &wire_gd };
 
 	for (size_t i = 0; i < ARRAY_SIZE(pairs); i++) {
 		assert_true(pairs[i]->n_types <= 64); /* wire_allow */

@@ -23,7 +23,7 @@
 
 #define WIRE_VERSION 1
 #define WIRE_MAX 256
-#define WIRE_FDS 4
+#define WIRE_FDS 6 /* even: a control buffer of an odd number would have room for one more */
 
 struct wire_head {
 	uint8_t version; /* WIRE_VERSION */

@@ -356,9 +356,10 @@ static void (*const operations[32])(unsigned n) = {
 /* The pure check, on the same bytes. */
 static void check_alone(const uint8_t *data, size_t size)
 {
-	static const struct wire_pair *const pairs[] = { &wire_dl, &wire_ld, &wire_lb,
-							 &wire_bl, &wire_ls, &wire_sl,
-							 &wire_li, &wire_di, &wire_id };
+	static const struct wire_pair *const pairs[] = { &wire_dl, &wire_ld, &wire_lb, &wire_bl,
+							 &wire_ls, &wire_sl, &wire_li, &wire_di,
+							 &wire_id, &wire_lg, &wire_gl, &wire_dg,
+							 &wire_gd };
 	struct wire_head head;
 
 	if (size < sizeof(head))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * egress-rule: names that a sandbox may be allowed to reach, as pure text. A rule is a host name or
+ * rule: names that a sandbox may be allowed to reach, as pure text. A rule is a host name or
  * "*." and a host name; a preset stands for a list of rules. Shared by the configuration (policy)
  * and by sessions (request).
  */
@@ -25,6 +25,13 @@ struct str egress_normalise(struct str raw, struct buf *out);
 /* Whether a normalised text is a rule: labels 1-63 of a-z 0-9 - _, at most 253 in all, the last
  * label not numeric; at least two labels after "*.". */
 bool egress_rule_is_valid(struct str rule);
+
+/* Whether a rule allows a canonical host name (egress/host.h): the exact name, or for "*.x" any
+ * depth below x but not x. Both valid and normalised. */
+bool egress_rule_allows(struct str rule, struct str host);
+/* Whether a policy rule covers a requested one: the same rule; an exact host that the policy's
+ * wildcard allows; a wildcard that lies under the policy's wildcard. */
+bool egress_rule_covers(struct str policy, struct str rule);
 
 /* Puts ['a', 'b'] into out, cut with an ellipsis after max_chars characters; items as given,
  * presets as their hosts, duplicates left out. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/egress-rule.h"
+#include "egress/rule.h"
 
 #include "base/mem.h"
 #include "base/utf8.h"
