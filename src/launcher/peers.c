@@ -107,8 +107,11 @@ static _Noreturn void become_daemon(struct launcher *l, int sock)
 			_exit(1);
 	if (syscall(SYS_close_range, 6, ~0u, CLOSE_RANGE_CLOEXEC) < 0)
 		_exit(1);
-	if (sibling_path(l->directory, "airlockd", path, sizeof(path)) < 0 ||
-	    strlen(l->options.state_dir) >= sizeof(state))
+	/* Opened as root: its user need not be able to go where it lies, in root's home say. */
+	int program = sibling_path(l->directory, "airlockd", path, sizeof(path)) < 0
+			      ? -1
+			      : open(path, O_PATH | O_CLOEXEC);
+	if (program < 0 || strlen(l->options.state_dir) >= sizeof(state))
 		_exit(1);
 	memcpy(state, l->options.state_dir, strlen(l->options.state_dir) + 1);
 	if (chdir("/") < 0 || setgroups(0, NULL) < 0 ||
@@ -118,7 +121,7 @@ static _Noreturn void become_daemon(struct launcher *l, int sock)
 	/* Cleared by the change of ids. */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
 		_exit(1);
-	execve(path, argv, envp);
+	syscall(SYS_execveat, program, "", argv, envp, AT_EMPTY_PATH);
 	_exit(1);
 }
 
