@@ -32,9 +32,10 @@
 #include "core/core.h"
 #include "core/native/native.h"
 #include "daemon/config.h"
-#include "daemon/confine.h"
 #include "http/server.h"
 #include "ipc/posture.h"
+#include "sandbox/confine.h"
+#include "sandbox/filter.h"
 #include "store/store.h"
 
 #define LAUNCHER_FD 3
@@ -232,7 +233,7 @@ static int prepare(struct daemon *d, int argc, char **argv, struct err *err)
 	int r = parse_arguments(d, argc, argv, err);
 
 	if (r >= 0)
-		r = confine_identity(err);
+		r = confine_identity("airlockd", err);
 	if (r >= 0)
 		r = check_socket(LAUNCHER_FD, SOCK_SEQPACKET, false, "launcher's socket", err);
 	if (r >= 0)
@@ -246,8 +247,10 @@ static int prepare(struct daemon *d, int argc, char **argv, struct err *err)
 	tune(d);
 	_cleanup_free_ char *tmp = mem_printf("%s/tmp", d->state_path);
 	r = make_folder(tmp, err);
+	const struct confine_dir dirs[] = { { .path = d->state_path } };
 	if (r >= 0)
-		r = confine_files(d->state_path, config_settings(d->config)->single, err);
+		r = confine_files(dirs, ARRAY_SIZE(dirs), NULL, 0,
+				  config_settings(d->config)->single, err);
 	return r < 0 ? err_wrap(err, "SANDBOX_STATE_DIR") : 0;
 }
 
@@ -439,7 +442,7 @@ static int run(struct daemon *d)
 	watch_signals(d);
 	int r = open_parts(d, &err);
 	if (r >= 0)
-		r = confine_calls(&err);
+		r = filter_load(&filter_daemon, &err);
 	if (r < 0)
 		return refuse(&err);
 	uv_run(&d->loop, UV_RUN_DEFAULT);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/confine.h"
+#include "sandbox/confine.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -21,6 +21,7 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
+#include "sandbox/filter.h"
 #include "store/store.h"
 
 #define NOBODY 65534
@@ -52,6 +53,13 @@ static int in_child(void (*body)(const char *dir), const char *dir)
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_true(WIFEXITED(status));
 	return WEXITSTATUS(status);
+}
+
+static int confine_state(const char *dir, struct err *err)
+{
+	const struct confine_dir only = { .path = dir };
+
+	return confine_files(&only, 1, NULL, 0, false, err);
 }
 
 static int setup(void **state)
@@ -95,7 +103,7 @@ static void as_root(const char *dir)
 {
 	struct err err;
 
-	MUST(confine_identity(&err) == -EPERM);
+	MUST(confine_identity("airlockd", &err) == -EPERM);
 	MUST(strcmp(err.text, "airlockd must not run as root") == 0);
 }
 
@@ -105,7 +113,7 @@ static void with_saved_root(const char *dir)
 
 	MUST(setresgid(NOBODY, NOBODY, NOBODY) == 0);
 	MUST(setresuid(NOBODY, NOBODY, 0) == 0);
-	MUST(confine_identity(&err) == -EPERM);
+	MUST(confine_identity("airlockd", &err) == -EPERM);
 }
 
 static void with_a_capability(const char *dir)
@@ -117,7 +125,7 @@ static void with_a_capability(const char *dir)
 	MUST(prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) == 0);
 	become_nobody();
 	MUST(syscall(SYS_capset, &head, sets) == 0);
-	MUST(confine_identity(&err) == -EPERM);
+	MUST(confine_identity("airlockd", &err) == -EPERM);
 	MUST(strcmp(err.text, "airlockd must not hold a capability") == 0);
 }
 
@@ -127,7 +135,7 @@ static void as_nobody(const char *dir)
 	struct err err;
 
 	become_nobody();
-	MUST(confine_identity(&err) == 0);
+	MUST(confine_identity("airlockd", &err) == 0);
 	MUST(prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1);
 	MUST(prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) == 0);
 	MUST(getrlimit(RLIMIT_CORE, &core) == 0 && core.rlim_max == 0);
@@ -171,9 +179,9 @@ static void only_the_state_directory(const char *dir)
 	struct err err;
 
 	become_nobody();
-	MUST(confine_identity(&err) == 0);
+	MUST(confine_identity("airlockd", &err) == 0);
 	MUST(may_open("/etc/passwd", O_RDONLY) && may_connect());
-	MUST(confine_files(dir, false, &err) == 0);
+	MUST(confine_state(dir, &err) == 0);
 	MUST(may_open(inside, O_RDWR | O_CREAT));
 	MUST(may_open(dir, O_RDWR | O_TMPFILE));
 	MUST(may_open("/dev/null", O_RDONLY));
@@ -204,11 +212,11 @@ static void the_store_works(const char *dir)
 	struct err err;
 
 	become_nobody();
-	MUST(confine_identity(&err) == 0);
-	MUST(confine_files(dir, false, &err) == 0);
+	MUST(confine_identity("airlockd", &err) == 0);
+	MUST(confine_state(dir, &err) == 0);
 	MUST(uv_loop_init(&loop) == 0);
 	MUST(store_open(&loop, path, &s, &err) == 0);
-	MUST(confine_calls(&err) == 0);
+	MUST(filter_load(&filter_daemon, &err) == 0);
 	for (unsigned i = 0; i < 500; i++) {
 		done = false;
 		if (i)
