@@ -378,7 +378,7 @@ static void an_authority_has_a_host_and_a_strict_port(void **state)
 		{ STR("[::1]:443]"), EGRESS_HOST_BAD, "", 0 },
 		/* without brackets the last group reads as the port */
 		{ STR("::1:443"), EGRESS_HOST_LITERAL, "::1", 443 },
-		{ STR("2001:db8::1"), EGRESS_HOST_LITERAL, "2001:db8::", 0 },
+		{ STR("2001:db8::1"), EGRESS_HOST_BAD, "", 1 },
 		{ STR("443"), EGRESS_HOST_LITERAL, "443", 0 },
 	};
 
