@@ -16,21 +16,13 @@
  * at most once per sandbox. 4  The copy of airlockd's control socket is never read here; it only
  * keeps the channel whole when airlockd is replaced. 5  The end of airlockd, builder or sweeper
  * ends no sandbox; the end of this process ends all of them (lifeline).
- *
- * airlockd is not trusted: each message is checked by type, length, names and numbers; one that
- * does not pass ends airlockd, which is then started anew.
  */
 #include <errno.h>
-#include <fcntl.h>
-#include <grp.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mount.h>
-#include <sys/prctl.h>
 #include <sys/signalfd.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -38,98 +30,26 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "base/mem.h"
-#include "ipc/messages.h"
-#include "ipc/posture.h"
-#include "launcher/launcher.h"
-#include "launcher/peers.h"
-#include "sandbox/knobs.h"
-#include "sandbox/layout.h"
+#include "launcher/handover.h"
 
 #define RETIRE_AFTER_MS (5 * 60 * 1000)
 #define STOP_DAEMON_MS 3000
 #define STOP_ALL_MS 2000
 #define ENDING_MS 500
 #define AGAIN_MS 100
-/* Calls that the sweeper has not answered. */
-#define CALLS_MAX 256
 /* So that one peer that floods keeps no other waiting. */
 #define MESSAGES_PER_TURN 32
 
-enum sandbox_state { FREE, BUILDING, BLANK, USED };
-
-struct sandbox {
-	enum sandbox_state state;
-	bool doomed; /* a kill was asked for while it was built */
-	uint32_t generation;
-	uint32_t tenant;
-	uint32_t egress;
-	uint32_t request; /* id of the DL_BUILD that asked for it */
-	uint32_t posture;
-	pid_t pid;
-	int pidfd, control, handover, userns; /* owned */
-	int measure[LD_SLOT_FDS];	      /* owned; of the slot, kept when it is free */
-	char image[MSG_IMAGE_NAME];
-	int64_t freed_ms;
-};
-
-enum peer_kind { PEER_DAEMON, PEER_BUILDER, PEER_SWEEPER, PEERS };
-
-static struct {
-	struct launcher *l;
-	int signals;
-	struct peer peers[PEERS];
-	bool greeted; /* airlockd has said hello */
-	bool served;  /* some airlockd has said hello */
-	bool stopping;
-	int64_t stop_by_ms;
-	int exit_status;
-	bool again; /* something failed for want of memory */
-	uint32_t generations;
-	int64_t retire_at_ms;
-	struct sandbox sandboxes[LAYOUT_SLOTS];
-	/* A ring: the sweeper answers in the order of the calls. */
-	struct call {
-		uint8_t type;
-		bool stale; /* of an earlier airlockd */
-		uint32_t id;
-	} calls[CALLS_MAX];
-	unsigned first_call, n_calls;
-} h;
-
-/* ---- Sending ---- */
-
-static void to_daemon(uint8_t type, uint32_t id, const void *body, size_t len, const int *fds,
-		      unsigned n)
-{
-	struct peer *p = &h.peers[PEER_DAEMON];
-
-	if (p->sock < 0 || !h.greeted)
-		return;
-	int r = wire_send(p->sock, type, id, body, len, fds, n);
-	if (r < 0 && r != -EAGAIN && r != -EPIPE)
-		r = wire_send(p->sock, type, id, body, len, fds, n); /* short of memory */
-	if (r < 0)
-		peer_kill(p); /* it does not read; a new one gets the whole list */
-}
-
-static void done_to_daemon(uint32_t id, int code, const char *text)
-{
-	struct msg_done body = { .code = (uint32_t)code };
-
-	snprintf(body.text, sizeof(body.text), "%.199s", text);
-	to_daemon(LD_DONE, id, &body, sizeof(body), NULL, 0);
-}
+struct handover h;
 
 /* ---- Sandboxes ---- */
 
-static struct msg_sandbox name_of(const struct sandbox *s)
+struct msg_sandbox sandbox_name(const struct sandbox *s)
 {
 	return (struct msg_sandbox){ (uint32_t)(s - h.sandboxes), s->generation };
 }
 
-/* NULL when the name is not of a sandbox that exists now. */
-static struct sandbox *find(struct msg_sandbox name)
+struct sandbox *sandbox_find(struct msg_sandbox name)
 {
 	if (name.slot >= LAYOUT_SLOTS)
 		return NULL;
@@ -139,27 +59,7 @@ static struct sandbox *find(struct msg_sandbox name)
 
 static void reap(void);
 
-static void announce_slot(struct sandbox *s)
-{
-	struct ld_slot body = { (uint32_t)(s - h.sandboxes), (uint32_t)h.l->cgroup.version };
-
-	if (s->measure[0] >= 0)
-		to_daemon(LD_SLOT, 0, &body, sizeof(body), s->measure, LD_SLOT_FDS);
-}
-
-static void announce(struct sandbox *s)
-{
-	struct ld_sandbox body = { .sandbox = name_of(s),
-				   .tenant = s->tenant,
-				   .egress = s->egress,
-				   .posture = s->posture,
-				   .used = s->state == USED };
-
-	memcpy(body.image, s->image, sizeof(body.image));
-	to_daemon(LD_SANDBOX, s->request, &body, sizeof(body), &s->control, 1);
-}
-
-static void release(struct sandbox *s)
+void sandbox_release(struct sandbox *s)
 {
 	fd_close(&s->pidfd);
 	fd_close(&s->control);
@@ -173,13 +73,13 @@ static void release(struct sandbox *s)
 
 static void gone(struct sandbox *s)
 {
-	struct msg_sandbox body = name_of(s);
+	struct msg_sandbox body = sandbox_name(s);
 
-	release(s);
-	to_daemon(LD_GONE, 0, &body, sizeof(body), NULL, 0);
+	sandbox_release(s);
+	daemon_send(LD_GONE, 0, &body, sizeof(body), NULL, 0);
 }
 
-static void kill_sandbox(struct sandbox *s)
+void sandbox_kill(struct sandbox *s)
 {
 	s->doomed = true;
 	if (s->state != BUILDING &&
@@ -193,257 +93,8 @@ static void try_again(void)
 	h.again = false;
 	for (struct sandbox *s = h.sandboxes; s < h.sandboxes + LAYOUT_SLOTS; s++)
 		if (s->doomed && s->state != BUILDING)
-			kill_sandbox(s);
+			sandbox_kill(s);
 	reap();
-}
-
-/* A free slot, one that served the tenant before when there is one: its cgroup is there already. */
-static struct sandbox *free_slot(uint32_t tenant)
-{
-	struct sandbox *best = NULL;
-
-	for (struct sandbox *s = h.sandboxes; s < h.sandboxes + LAYOUT_SLOTS; s++) {
-		if (s->state != FREE)
-			continue;
-		if (s->generation && s->tenant == tenant)
-			return s;
-		if (!best || (best->generation && !s->generation))
-			best = s;
-	}
-	return best;
-}
-
-/* ---- Messages of airlockd ---- */
-
-static void send_hello(uint32_t id)
-{
-	struct ld_hello body = { .cgroup_version = (uint8_t)h.l->cgroup.version,
-				 .volumes = (uint8_t)h.l->volumes.kind,
-				 .quota = (uint8_t)h.l->volumes.quota,
-				 .server = h.l->server,
-				 .layers = h.l->layers,
-				 .required = LAUNCHER_POSTURE_MULTI };
-
-	snprintf(body.build, sizeof(body.build), "%s", ipc_build_id);
-	to_daemon(LD_HELLO, id, &body, sizeof(body), NULL, 0);
-}
-
-static void announce_volume(void *data, const char *name, uint32_t tenant)
-{
-	struct ld_volume body = { .tenant = tenant };
-
-	(void)data;
-	snprintf(body.volume, sizeof(body.volume), "%s", name);
-	to_daemon(LD_VOLUME, 0, &body, sizeof(body), NULL, 0);
-}
-
-static int on_hello(const struct wire_msg *msg)
-{
-	struct msg_hello hello;
-	struct err err;
-
-	memcpy(&hello, msg->body, sizeof(hello));
-	if (strncmp(hello.build, ipc_build_id, sizeof(hello.build))) {
-		log_event(LOG_ERROR, "build_mismatch", LOG_STR("own", ipc_build_id),
-			  LOG_STR("why", "airlockd on disk is of another build: "
-					 "install both and restart the service"));
-		/* At the first start nothing is served yet that would be worth keeping. */
-		if (!h.served) {
-			h.exit_status = 78;
-			h.stopping = true;
-			h.stop_by_ms = 0;
-		}
-		return -EPROTO;
-	}
-	h.greeted = true;
-	h.served = true;
-	send_hello(msg->head.id);
-	for (struct sandbox *s = h.sandboxes; s < h.sandboxes + LAYOUT_SLOTS; s++)
-		announce_slot(s);
-	for (struct sandbox *s = h.sandboxes; s < h.sandboxes + LAYOUT_SLOTS; s++)
-		if (s->state == BLANK || s->state == USED)
-			announce(s);
-	if (volume_each(&h.l->volumes, announce_volume, NULL, &err) < 0)
-		log_event(LOG_ERROR, "volume_list", LOG_STR("why", err.text));
-	to_daemon(LD_READY, 0, NULL, 0, NULL, 0);
-	return 0;
-}
-
-static int build_failed(uint32_t id, int code, const char *text)
-{
-	struct msg_done body = { .code = (uint32_t)code };
-
-	snprintf(body.text, sizeof(body.text), "%.199s", text);
-	to_daemon(LD_BUILD_FAILED, id, &body, sizeof(body), NULL, 0);
-	return 0;
-}
-
-static int on_build(const struct wire_msg *msg)
-{
-	struct dl_build want;
-	struct lb_build body = { 0 };
-
-	memcpy(&want, msg->body, sizeof(want));
-	if (want.egress || !want.image[0] || want.image[sizeof(want.image) - 1] ||
-	    strchr(want.image, '/') || want.image[0] == '.')
-		return -EPROTO;
-	struct sandbox *s = h.stopping ? NULL : free_slot(want.tenant);
-	if (!s)
-		return build_failed(msg->head.id, EAGAIN, "no slot is free");
-	s->state = BUILDING;
-	s->generation = ++h.generations;
-	s->tenant = want.tenant;
-	s->egress = want.egress;
-	s->request = msg->head.id;
-	memcpy(s->image, want.image, sizeof(s->image));
-	body.sandbox = name_of(s);
-	body.tenant = want.tenant;
-	body.egress = want.egress;
-	memcpy(body.image, want.image, sizeof(body.image));
-	if (wire_send(h.peers[PEER_BUILDER].sock, LB_BUILD, msg->head.id, &body, sizeof(body), NULL,
-		      0) < 0) {
-		release(s);
-		return build_failed(msg->head.id, EAGAIN, "the builder is busy");
-	}
-	return 0;
-}
-
-static int map_mount(int volume, int userns)
-{
-	/* NOSUID, NODEV: init drops its right to change them right after the attach. */
-	struct mount_attr attr = { .attr_set = MOUNT_ATTR_IDMAP | MOUNT_ATTR_NOSUID |
-					       MOUNT_ATTR_NODEV,
-				   .userns_fd = (uint64_t)userns };
-	_cleanup_fd_ int mount =
-		open_tree(volume, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-
-	if (mount < 0 || mount_setattr(mount, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0)
-		return -errno;
-	return take_fd(&mount);
-}
-
-/* Everything from the name to the descriptor on its way to init. */
-static int hand_over(struct sandbox *s, const char *name)
-{
-	struct li_attach body = { 0 };
-	_cleanup_fd_ int volume = -1, mount = -1;
-	uint32_t tenant;
-	struct err err;
-
-	int r = volume_open(&h.l->volumes, name, &volume, &tenant, &err);
-	if (r < 0)
-		return r;
-	if (tenant != s->tenant && !knob_off(KNOB_TENANT_MATCH)) {
-		log_event(LOG_ERROR, "tenant_mismatch", LOG_INT("sandbox", s->tenant),
-			  LOG_INT("volume", tenant));
-		return -EACCES;
-	}
-	mount = map_mount(volume, s->userns);
-	if (mount < 0)
-		return mount;
-	return wire_send(s->handover, LI_ATTACH, 0, &body, sizeof(body), &mount, 1);
-}
-
-static int on_handover(const struct wire_msg *msg)
-{
-	struct dl_handover body;
-
-	memcpy(&body, msg->body, sizeof(body));
-	if (!volume_name_ok(body.volume))
-		return -EPROTO;
-	struct sandbox *s = find(body.sandbox);
-	if (!s)
-		return 0; /* it died meanwhile; LD_GONE is on its way */
-	if (s->state != BLANK)
-		return -EPROTO;
-	s->state = USED;
-	int r = hand_over(s, body.volume);
-	fd_close(&s->handover);
-	fd_close(&s->userns);
-	if (r < 0) {
-		struct ld_handover_failed failed = { body.sandbox, (uint32_t)-r };
-		to_daemon(LD_HANDOVER_FAILED, 0, &failed, sizeof(failed), NULL, 0);
-		kill_sandbox(s);
-	}
-	return 0;
-}
-
-static int on_kill(const struct wire_msg *msg)
-{
-	struct msg_sandbox name;
-
-	memcpy(&name, msg->body, sizeof(name));
-	struct sandbox *s = find(name);
-	if (s)
-		kill_sandbox(s);
-	else
-		to_daemon(LD_GONE, 0, &name, sizeof(name), NULL, 0);
-	return 0;
-}
-
-static struct call *next_call(void)
-{
-	struct call *c = &h.calls[h.first_call];
-
-	h.first_call = (h.first_call + 1) % CALLS_MAX;
-	h.n_calls--;
-	return c;
-}
-
-static void refuse_call(const struct call *c, const char *text)
-{
-	struct ld_volume_stat body = { .code = EAGAIN };
-
-	if (c->type == LS_VOLUME_STAT)
-		to_daemon(LD_VOLUME_STAT, c->id, &body, sizeof(body), NULL, 0);
-	else
-		done_to_daemon(c->id, EAGAIN, text);
-}
-
-/* Volume calls go to the sweeper as they are, under the same id, after the name was checked. */
-static int forward(const struct wire_msg *msg, uint8_t type, const char *name)
-{
-	struct call c = { .type = type, .id = msg->head.id };
-
-	if (name && !volume_name_ok(name))
-		return -EPROTO;
-	if (h.n_calls == CALLS_MAX || wire_send(h.peers[PEER_SWEEPER].sock, type, msg->head.id,
-						msg->body, msg->body_len, NULL, 0) < 0)
-		refuse_call(&c, "the sweeper is busy");
-	else
-		h.calls[(h.first_call + h.n_calls++) % CALLS_MAX] = c;
-	return 0;
-}
-
-static int on_daemon_message(const struct wire_msg *msg)
-{
-	struct dl_volume_create create;
-	struct dl_volume volume;
-
-	if ((msg->head.type == DL_HELLO) == h.greeted)
-		return -EPROTO; /* hello is the first message, and only that */
-	switch (msg->head.type) {
-	case DL_HELLO:
-		return on_hello(msg);
-	case DL_BUILD:
-		return on_build(msg);
-	case DL_HANDOVER:
-		return on_handover(msg);
-	case DL_KILL:
-		return on_kill(msg);
-	case DL_VOLUME_CREATE:
-		memcpy(&create, msg->body, sizeof(create));
-		return forward(msg, LS_VOLUME_CREATE, create.volume);
-	case DL_VOLUME_DELETE:
-		memcpy(&volume, msg->body, sizeof(volume));
-		return forward(msg, LS_VOLUME_DELETE, volume.volume);
-	case DL_VOLUME_STAT:
-		memcpy(&volume, msg->body, sizeof(volume));
-		return forward(msg, LS_VOLUME_STAT, volume.volume);
-	case DL_STATUS:
-		return forward(msg, LS_STATUS, NULL);
-	}
-	return -EPROTO;
 }
 
 /* ---- Messages of the own roles ---- */
@@ -453,7 +104,7 @@ static int on_built(struct wire_msg *msg)
 	struct bl_built body;
 
 	memcpy(&body, msg->body, sizeof(body));
-	struct sandbox *s = find(body.sandbox);
+	struct sandbox *s = sandbox_find(body.sandbox);
 	if (!s || s->state != BUILDING)
 		return -EPROTO;
 	s->pid = (pid_t)body.pid;
@@ -463,12 +114,12 @@ static int on_built(struct wire_msg *msg)
 	s->handover = take_fd(&msg->fds[2]);
 	s->userns = take_fd(&msg->fds[3]);
 	s->state = BLANK;
-	announce(s);
+	daemon_announce(s);
 	/* It may have died, and been reaped, before it was known. */
 	if (syscall(SYS_pidfd_send_signal, s->pidfd, 0, NULL, 0) < 0 && errno == ESRCH)
 		gone(s);
 	else if (s->doomed)
-		kill_sandbox(s);
+		sandbox_kill(s);
 	return 0;
 }
 
@@ -478,13 +129,13 @@ static int on_build_failed(const struct wire_msg *msg)
 
 	memcpy(&body, msg->body, sizeof(body));
 	body.text[sizeof(body.text) - 1] = '\0';
-	struct sandbox *s = find(body.sandbox);
+	struct sandbox *s = sandbox_find(body.sandbox);
 	if (!s || s->state != BUILDING)
 		return -EPROTO;
 	log_event(LOG_ERROR, "build_failed", LOG_STR("why", body.text),
 		  LOG_INT("tenant", s->tenant));
-	build_failed(s->request, (int)body.code, body.text);
-	release(s);
+	daemon_build_failed(s->request, (int)body.code, body.text);
+	sandbox_release(s);
 	return 0;
 }
 
@@ -500,7 +151,7 @@ static int on_slot(struct wire_msg *msg)
 		fd_close(&s->measure[i]);
 		s->measure[i] = take_fd(&msg->fds[i]);
 	}
-	announce_slot(s);
+	daemon_announce_slot(s);
 	return 0;
 }
 
@@ -523,14 +174,14 @@ static int on_sweeper_message(const struct wire_msg *msg)
 
 	if (h.n_calls == 0 || h.calls[h.first_call].id != msg->head.id)
 		return -EPROTO;
-	if (next_call()->stale)
+	if (daemon_next_call()->stale)
 		return 0;
 	switch (msg->head.type) {
 	case SL_DONE:
-		to_daemon(LD_DONE, msg->head.id, msg->body, msg->body_len, NULL, 0);
+		daemon_send(LD_DONE, msg->head.id, msg->body, msg->body_len, NULL, 0);
 		return 0;
 	case SL_VOLUME_STAT:
-		to_daemon(LD_VOLUME_STAT, msg->head.id, msg->body, msg->body_len, NULL, 0);
+		daemon_send(LD_VOLUME_STAT, msg->head.id, msg->body, msg->body_len, NULL, 0);
 		return 0;
 	case SL_STATUS:
 		memcpy(&status, msg->body, sizeof(status));
@@ -541,7 +192,7 @@ static int on_sweeper_message(const struct wire_msg *msg)
 		}
 		status.builder_restarts = h.peers[PEER_BUILDER].restarts;
 		status.sweeper_restarts = h.peers[PEER_SWEEPER].restarts;
-		to_daemon(LD_STATUS, msg->head.id, &status, sizeof(status), NULL, 0);
+		daemon_send(LD_STATUS, msg->head.id, &status, sizeof(status), NULL, 0);
 		return 0;
 	}
 	return -EPROTO;
@@ -558,7 +209,7 @@ static void drain(enum peer_kind kind)
 		if (r < 0 && r != -EPROTO)
 			return; /* nothing there, or short of memory: poll says when to try again */
 		if (r > 0) {
-			r = kind == PEER_DAEMON	   ? on_daemon_message(&msg)
+			r = kind == PEER_DAEMON	   ? daemon_on_message(&msg)
 			    : kind == PEER_BUILDER ? on_builder_message(&msg)
 						   : on_sweeper_message(&msg);
 			uint8_t type = msg.head.type;
@@ -605,8 +256,8 @@ static void builder_lost(void)
 {
 	for (struct sandbox *s = h.sandboxes; s < h.sandboxes + LAYOUT_SLOTS; s++)
 		if (s->state == BUILDING) {
-			build_failed(s->request, EAGAIN, "the builder was restarted");
-			release(s);
+			daemon_build_failed(s->request, EAGAIN, "the builder was restarted");
+			sandbox_release(s);
 		}
 }
 
@@ -632,9 +283,9 @@ static void peer_ended(enum peer_kind kind, int status)
 	if (kind == PEER_BUILDER)
 		builder_lost();
 	while (kind == PEER_SWEEPER && h.n_calls > 0) {
-		const struct call *c = next_call();
+		const struct call *c = daemon_next_call();
 		if (!c->stale)
-			refuse_call(c, "the sweeper was restarted");
+			daemon_refuse_call(c, "the sweeper was restarted");
 	}
 	if (h.stopping)
 		return;
@@ -732,7 +383,7 @@ static void stop_all(void)
 	fd_close(&h.l->lifeline[1]);
 	for (struct sandbox *s = h.sandboxes; s < h.sandboxes + LAYOUT_SLOTS; s++)
 		if (s->state == BLANK || s->state == USED)
-			kill_sandbox(s);
+			sandbox_kill(s);
 	for (;;) {
 		struct pollfd p = { .fd = h.signals, .events = POLLIN };
 		int64_t left = until - clock_monotonic_ms();

@@ -10,8 +10,10 @@
  * per datagram 1 byte length, 1 byte number of descriptors, and the bytes.
  */
 #include "launcher/handover.c"
+#include "launcher/handover-daemon.c"
 
 #include <assert.h>
+#include <sys/socket.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -110,7 +112,7 @@ static void close_all(void)
 {
 	for (size_t i = 0; i < LAYOUT_SLOTS; i++)
 		if (h.sandboxes[i].state != FREE)
-			release(&h.sandboxes[i]);
+			sandbox_release(&h.sandboxes[i]);
 	for (int k = 0; k < PEERS; k++) {
 		fd_close(&h.peers[k].sock);
 		fd_close(&ends[k]);
