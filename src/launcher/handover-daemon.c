@@ -24,7 +24,7 @@ void daemon_send(uint8_t type, uint32_t id, const void *body, size_t len, const 
 {
 	struct peer *p = &h.peers[PEER_DAEMON];
 
-	if (p->sock < 0 || !h.greeted)
+	if (p->sock < 0 || !p->greeted)
 		return;
 	int r = wire_send(p->sock, type, id, body, len, fds, n);
 	if (r < 0 && r != -EAGAIN && r != -EPIPE)
@@ -84,6 +84,7 @@ static void send_hello(uint32_t id)
 	struct ld_hello body = { .cgroup_version = (uint8_t)h.l->cgroup.version,
 				 .volumes = (uint8_t)h.l->volumes.kind,
 				 .quota = (uint8_t)h.l->volumes.quota,
+				 .gateway = h.l->options.egress_user != NULL,
 				 .server = h.l->server,
 				 .layers = h.l->layers,
 				 .required = LAUNCHER_POSTURE_MULTI };
@@ -103,23 +104,11 @@ static void announce_volume(void *data, const char *name, uint32_t tenant)
 
 static int on_hello(const struct wire_msg *msg)
 {
-	struct msg_hello hello;
 	struct err err;
 
-	memcpy(&hello, msg->body, sizeof(hello));
-	if (strncmp(hello.build, ipc_build_id, sizeof(hello.build))) {
-		log_event(LOG_ERROR, "build_mismatch", LOG_STR("own", ipc_build_id),
-			  LOG_STR("why", "airlockd on disk is of another build: "
-					 "install both and restart the service"));
-		/* At the first start nothing is served yet that would be worth keeping. */
-		if (!h.served) {
-			h.exit_status = 78;
-			h.stopping = true;
-			h.stop_by_ms = 0;
-		}
+	if (!handover_same_build(&h.peers[PEER_DAEMON], msg))
 		return -EPROTO;
-	}
-	h.greeted = true;
+	h.peers[PEER_DAEMON].greeted = true;
 	h.served = true;
 	send_hello(msg->head.id);
 	for (struct sandbox *s = h.sandboxes; s < h.sandboxes + LAYOUT_SLOTS; s++)
@@ -130,6 +119,7 @@ static int on_hello(const struct wire_msg *msg)
 	if (volume_each(&h.l->volumes, announce_volume, NULL, &err) < 0)
 		log_event(LOG_ERROR, "volume_list", LOG_STR("why", err.text));
 	daemon_send(LD_READY, 0, NULL, 0, NULL, 0);
+	gateway_connect();
 	return 0;
 }
 
@@ -148,8 +138,8 @@ static int on_build(const struct wire_msg *msg)
 	struct lb_build body = { 0 };
 
 	memcpy(&want, msg->body, sizeof(want));
-	if (want.egress || !want.image[0] || want.image[sizeof(want.image) - 1] ||
-	    strchr(want.image, '/') || want.image[0] == '.')
+	if (want.egress > (h.l->options.egress_user != NULL) || !want.image[0] ||
+	    want.image[sizeof(want.image) - 1] || strchr(want.image, '/') || want.image[0] == '.')
 		return -EPROTO;
 	struct sandbox *s = h.stopping ? NULL : free_slot(want.tenant);
 	if (!s)
@@ -284,7 +274,7 @@ int daemon_on_message(const struct wire_msg *msg)
 	struct dl_volume_create create;
 	struct dl_volume volume;
 
-	if ((msg->head.type == DL_HELLO) == h.greeted)
+	if ((msg->head.type == DL_HELLO) == h.peers[PEER_DAEMON].greeted)
 		return -EPROTO; /* hello is the first message, and only that */
 	switch (msg->head.type) {
 	case DL_HELLO:

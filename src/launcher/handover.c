@@ -14,8 +14,8 @@
  * "known". 2  A generation is never used twice while this process lives; a message about an old one
  * is void. 3  A workspace is attached only where the tenant number of volume and sandbox are equal,
  * at most once per sandbox. 4  The copy of airlockd's control socket is never read here; it only
- * keeps the channel whole when airlockd is replaced. 5  The end of airlockd, builder or sweeper
- * ends no sandbox; the end of this process ends all of them (lifeline).
+ * keeps the channel whole when airlockd is replaced. 5  The end of airlockd, builder, sweeper or
+ * gateway ends no sandbox; the end of this process ends all of them (lifeline).
  */
 #include <errno.h>
 #include <poll.h>
@@ -35,6 +35,7 @@
 #define RETIRE_AFTER_MS (5 * 60 * 1000)
 #define STOP_DAEMON_MS 3000
 #define STOP_ALL_MS 2000
+#define STOP_GATEWAY_MS 1000
 #define ENDING_MS 500
 #define AGAIN_MS 100
 /* So that one peer that floods keeps no other waiting. */
@@ -61,6 +62,10 @@ static void reap(void);
 
 void sandbox_release(struct sandbox *s)
 {
+	if (s->state != BUILDING)
+		gateway_forget(s);
+	for (size_t i = 0; i < NET_FDS; i++)
+		fd_close(&s->net[i]);
 	fd_close(&s->pidfd);
 	fd_close(&s->control);
 	fd_close(&s->handover);
@@ -95,6 +100,8 @@ static void try_again(void)
 		if (s->doomed && s->state != BUILDING)
 			sandbox_kill(s);
 	reap();
+	if (h.unconnected)
+		gateway_connect();
 }
 
 /* ---- Messages of the own roles ---- */
@@ -105,7 +112,7 @@ static int on_built(struct wire_msg *msg)
 
 	memcpy(&body, msg->body, sizeof(body));
 	struct sandbox *s = sandbox_find(body.sandbox);
-	if (!s || s->state != BUILDING)
+	if (!s || s->state != BUILDING || (s->egress && s->net[0] < 0))
 		return -EPROTO;
 	s->pid = (pid_t)body.pid;
 	s->posture = body.posture;
@@ -114,12 +121,26 @@ static int on_built(struct wire_msg *msg)
 	s->handover = take_fd(&msg->fds[2]);
 	s->userns = take_fd(&msg->fds[3]);
 	s->state = BLANK;
+	gateway_announce(s);
 	daemon_announce(s);
 	/* It may have died, and been reaped, before it was known. */
 	if (syscall(SYS_pidfd_send_signal, s->pidfd, 0, NULL, 0) < 0 && errno == ESRCH)
 		gone(s);
 	else if (s->doomed)
 		sandbox_kill(s);
+	return 0;
+}
+
+static int on_net(struct wire_msg *msg)
+{
+	struct msg_sandbox body;
+
+	memcpy(&body, msg->body, sizeof(body));
+	struct sandbox *s = sandbox_find(body);
+	if (!s || s->state != BUILDING || !s->egress || s->net[0] >= 0)
+		return -EPROTO;
+	for (size_t i = 0; i < NET_FDS; i++)
+		s->net[i] = take_fd(&msg->fds[i]);
 	return 0;
 }
 
@@ -160,6 +181,8 @@ static int on_builder_message(struct wire_msg *msg)
 	switch (msg->head.type) {
 	case BL_SLOT:
 		return on_slot(msg);
+	case BL_NET:
+		return on_net(msg);
 	case BL_BUILT:
 		return on_built(msg);
 	case BL_FAILED:
@@ -192,6 +215,7 @@ static int on_sweeper_message(const struct wire_msg *msg)
 		}
 		status.builder_restarts = h.peers[PEER_BUILDER].restarts;
 		status.sweeper_restarts = h.peers[PEER_SWEEPER].restarts;
+		status.gateway_restarts = h.peers[PEER_GATEWAY].restarts;
 		daemon_send(LD_STATUS, msg->head.id, &status, sizeof(status), NULL, 0);
 		return 0;
 	}
@@ -200,7 +224,8 @@ static int on_sweeper_message(const struct wire_msg *msg)
 
 static void drain(enum peer_kind kind)
 {
-	static const struct wire_pair *const pairs[PEERS] = { &wire_dl, &wire_bl, &wire_sl };
+	static const struct wire_pair *const pairs[PEERS] = { &wire_dl, &wire_bl, &wire_sl,
+							      &wire_gl };
 	struct peer *p = &h.peers[kind];
 
 	for (int n = 0; n < MESSAGES_PER_TURN && p->sock >= 0; n++) {
@@ -210,6 +235,7 @@ static void drain(enum peer_kind kind)
 			return; /* nothing there, or short of memory: poll says when to try again */
 		if (r > 0) {
 			r = kind == PEER_DAEMON	   ? daemon_on_message(&msg)
+			    : kind == PEER_GATEWAY ? gateway_on_message(&msg)
 			    : kind == PEER_BUILDER ? on_builder_message(&msg)
 						   : on_sweeper_message(&msg);
 			uint8_t type = msg.head.type;
@@ -241,6 +267,8 @@ static void start_peer(enum peer_kind kind)
 
 	if (kind == PEER_DAEMON)
 		r = peer_start_daemon(&h.peers[kind], h.l, &err);
+	else if (kind == PEER_GATEWAY)
+		r = peer_start_gateway(&h.peers[kind], h.l, &err);
 	else
 		r = peer_start_role(&h.peers[kind], h.l,
 				    kind == PEER_BUILDER ? builder_main : sweeper_main, &err);
@@ -249,6 +277,31 @@ static void start_peer(enum peer_kind kind)
 			  LOG_STR("why", err.text));
 		h.peers[kind].start_at_ms = clock_monotonic_ms() + 1000;
 	}
+}
+
+void handover_give_up(void)
+{
+	h.exit_status = EXIT_CONFIG;
+	h.stopping = true;
+	h.stop_by_ms = 0;
+}
+
+bool handover_same_build(const struct peer *p, const struct wire_msg *msg)
+{
+	struct msg_hello hello;
+	bool same;
+
+	memcpy(&hello, msg->body, sizeof(hello));
+	same = strncmp(hello.build, ipc_build_id, sizeof(hello.build)) == 0;
+	if (!same) {
+		log_event(LOG_ERROR, "build_mismatch", LOG_STR("own", ipc_build_id),
+			  LOG_STR("process", p->name),
+			  LOG_STR("why", "the program on disk is of another build: "
+					 "install all of one and restart the service"));
+		if (!h.served)
+			handover_give_up();
+	}
+	return same;
 }
 
 /* What the builder was working on is lost; airlockd is told and asks again. */
@@ -267,19 +320,16 @@ static void peer_ended(enum peer_kind kind, int status)
 
 	peer_close(p);
 	if (kind == PEER_DAEMON) {
-		h.greeted = false;
 		/* The next one counts its requests from the start again. */
 		for (unsigned i = 0; i < CALLS_MAX; i++)
 			h.calls[i].stale = true;
 		for (unsigned i = 0; i < LAYOUT_SLOTS; i++)
 			h.sandboxes[i].request = 0;
-		/* 78: it refuses its configuration or its database; no restart will change that. */
-		if (WIFEXITED(status) && WEXITSTATUS(status) == 78 && !h.stopping) {
-			h.exit_status = 78;
-			h.stopping = true;
-			h.stop_by_ms = 0;
-		}
 	}
+	/* It refuses its configuration, its database, its log directory. */
+	if ((kind == PEER_DAEMON || kind == PEER_GATEWAY) && WIFEXITED(status) &&
+	    WEXITSTATUS(status) == EXIT_CONFIG && !h.stopping)
+		handover_give_up();
 	if (kind == PEER_BUILDER)
 		builder_lost();
 	while (kind == PEER_SWEEPER && h.n_calls > 0) {
@@ -375,10 +425,17 @@ static bool sandboxes_left(void)
 /* After airlockd: roles first, so that nothing new is built; then every sandbox. */
 static void stop_all(void)
 {
-	int64_t until = clock_monotonic_ms() + STOP_ALL_MS;
+	int64_t now = clock_monotonic_ms(), until = now + STOP_ALL_MS;
+	struct peer *gateway = &h.peers[PEER_GATEWAY];
 
 	for (int k = 0; k < PEERS; k++)
-		peer_kill(&h.peers[k]);
+		if (k != PEER_GATEWAY)
+			peer_kill(&h.peers[k]);
+	/* It writes the last lines of its logs. */
+	if (gateway->pid > 0)
+		kill(gateway->pid, SIGTERM);
+	fd_close(&gateway->sock);
+	gateway->kill_at_ms = now + STOP_GATEWAY_MS;
 	/* Closing the write end ends also what was being built and is in no table. */
 	fd_close(&h.l->lifeline[1]);
 	for (struct sandbox *s = h.sandboxes; s < h.sandboxes + LAYOUT_SLOTS; s++)
@@ -386,13 +443,15 @@ static void stop_all(void)
 			sandbox_kill(s);
 	for (;;) {
 		struct pollfd p = { .fd = h.signals, .events = POLLIN };
-		int64_t left = until - clock_monotonic_ms();
 		bool peers = false;
+		now = clock_monotonic_ms();
+		if (gateway->kill_at_ms && now >= gateway->kill_at_ms)
+			peer_kill(gateway);
 		for (int k = 0; k < PEERS; k++)
 			peers |= h.peers[k].pid > 0;
-		if (left <= 0 || (!peers && !sandboxes_left()))
+		if (now >= until || (!peers && !sandboxes_left()))
 			break;
-		poll(&p, 1, (int)left);
+		poll(&p, 1, (int)((gateway->kill_at_ms ? gateway->kill_at_ms : until) - now));
 		on_signal();
 	}
 	while (waitpid(-1, NULL, WNOHANG) > 0)
@@ -430,7 +489,7 @@ static void block_signals(void)
 
 int handover_main(struct launcher *l)
 {
-	static const char *const names[PEERS] = { "airlockd", "builder", "sweeper" };
+	static const char *const names[PEERS] = { "airlockd", "builder", "sweeper", "gateway" };
 
 	h.l = l;
 	block_signals();
@@ -439,11 +498,15 @@ int handover_main(struct launcher *l)
 		s->pidfd = s->control = s->handover = s->userns = -1;
 		for (size_t k = 0; k < LD_SLOT_FDS; k++)
 			s->measure[k] = -1;
+		for (size_t k = 0; k < NET_FDS; k++)
+			s->net[k] = -1;
 	}
 	for (int k = 0; k < PEERS; k++)
 		h.peers[k] = (struct peer){ .name = names[k], .sock = -1 };
 	start_peer(PEER_SWEEPER);
 	start_peer(PEER_BUILDER);
+	if (l->options.egress_user)
+		start_peer(PEER_GATEWAY);
 	start_peer(PEER_DAEMON);
 	for (;;) {
 		int64_t now = clock_monotonic_ms();
@@ -462,12 +525,9 @@ int handover_main(struct launcher *l)
 		/* A poll that failed for want of memory has filled nothing in; the next one may. */
 		if (poll(p, PEERS + 1, next_timeout(now)) < 0)
 			continue;
-		if (p[PEER_DAEMON].revents)
-			drain(PEER_DAEMON);
-		if (p[PEER_BUILDER].revents)
-			drain(PEER_BUILDER);
-		if (p[PEER_SWEEPER].revents)
-			drain(PEER_SWEEPER);
+		for (int k = 0; k < PEERS; k++)
+			if (p[k].revents)
+				drain((enum peer_kind)k);
 		if (p[PEERS].revents)
 			on_signal();
 		if (h.again)

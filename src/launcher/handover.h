@@ -2,7 +2,8 @@
 /*
  * handover: what the files of the hand-over role share: its one state, and what they ask of each
  * other. handover.c owns sandboxes, processes and the loop, handover-daemon.c the messages with
- * airlockd. All of it runs in one thread of one process, so nothing here needs a lock.
+ * airlockd, handover-gateway.c those with the gateway. All of it runs in one thread of one process,
+ * so nothing here needs a lock.
  *
  * A message function returns 0, or a negative errno: then the peer broke the rules and is ended.
  */
@@ -33,23 +34,25 @@ struct sandbox {
 	uint32_t posture;
 	pid_t pid;
 	int pidfd, control, handover, userns; /* owned */
+	int net[NET_FDS];		      /* owned; with egress: its listening sockets */
 	int measure[LD_SLOT_FDS];	      /* owned; of the slot, kept when it is free */
 	char image[MSG_IMAGE_NAME];
 	int64_t freed_ms;
 };
 
-enum peer_kind { PEER_DAEMON, PEER_BUILDER, PEER_SWEEPER, PEERS };
+/* In the order in which they are ended; the gateway runs only where a policy gives it work. */
+enum peer_kind { PEER_DAEMON, PEER_BUILDER, PEER_SWEEPER, PEER_GATEWAY, PEERS };
 
 struct handover {
 	struct launcher *l;
 	int signals;
 	struct peer peers[PEERS];
-	bool greeted; /* airlockd has said hello */
-	bool served;  /* some airlockd has said hello */
+	bool served; /* some airlockd has said hello */
 	bool stopping;
 	int64_t stop_by_ms;
 	int exit_status;
-	bool again; /* something failed for want of memory */
+	bool again;	  /* something failed for want of memory */
+	bool unconnected; /* airlockd and gateway are to be connected */
 	uint32_t generations;
 	int64_t retire_at_ms;
 	struct sandbox sandboxes[LAYOUT_SLOTS];
@@ -72,6 +75,11 @@ struct sandbox *sandbox_find(struct msg_sandbox name);
 void sandbox_kill(struct sandbox *s);
 /* Its slot is free; what it had is closed. */
 void sandbox_release(struct sandbox *s);
+/* The hello of a program of its own. When it is of another build nothing works, and at the first
+ * start nothing is served yet that would be worth keeping: then the server stops. */
+bool handover_same_build(const struct peer *p, const struct wire_msg *msg);
+/* Ends the server: no restart will change what is wrong. */
+void handover_give_up(void);
 
 /* ---- handover-daemon.c ---- */
 
@@ -85,3 +93,12 @@ int daemon_build_failed(uint32_t id, int code, const char *text);
 struct call *daemon_next_call(void);
 void daemon_refuse_call(const struct call *c, const char *text);
 int daemon_on_message(const struct wire_msg *msg);
+
+/* ---- handover-gateway.c ---- */
+
+/* Each does nothing for a sandbox without egress, or without a gateway that has said hello. */
+void gateway_announce(const struct sandbox *s);
+void gateway_forget(const struct sandbox *s);
+/* A new socket pair between airlockd and the gateway, when both have said hello. */
+void gateway_connect(void);
+int gateway_on_message(const struct wire_msg *msg);
