@@ -35,6 +35,7 @@
 #include "base/mem.h"
 #include "ipc/messages.h"
 #include "ipc/posture.h"
+#include "launcher/catch.h"
 #include "launcher/child.h"
 #include "launcher/launcher.h"
 #include "launcher/measure.h"
@@ -61,6 +62,7 @@ struct slot {
 	bool used;
 	uint32_t tenant;
 	struct cgroup_slot cgroup;
+	struct catch catch;
 };
 
 /* One build; everything still owned at the end is closed. Several are under way at once: while one
@@ -309,6 +311,21 @@ static void tell(uint8_t type, uint32_t id, const void *body, size_t len, const 
 	}
 }
 
+/* The link becomes one more descriptor of the message. */
+static int catch_ports(struct build *x, struct wire_msg *net, struct err *err)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "%d/ns/net", x->pid);
+	_cleanup_fd_ int network = openat(b.l->proc_fd, path, O_RDONLY | O_CLOEXEC);
+	if (network < 0)
+		return err_errno(err, "cannot open the network namespace");
+	int r = catch_attach(&b.slots[x->want.sandbox.slot].catch, network, net->fds[NET_TLS],
+			     &net->fds[NET_FDS], err);
+	net->n_fds += r == 0;
+	return r;
+}
+
 /* Its sockets, which it sent before it became init; nothing of a tenant has run. */
 static int pass_net(struct build *x, struct err *err)
 {
@@ -323,9 +340,11 @@ static int pass_net(struct build *x, struct err *err)
 		return err_set(err, r < 0 ? -r : EPROTO, "the sandbox did not send its sockets");
 	}
 	r = net_check(msg.fds, x->handover[0], err);
+	if (r == 0 && b.l->all_ports)
+		r = catch_ports(x, &msg, err);
 	if (r == 0)
 		tell(BL_NET, x->request, &x->want.sandbox, sizeof(x->want.sandbox), msg.fds,
-		     NET_FDS);
+		     msg.n_fds);
 	wire_msg_fini(&msg);
 	return r;
 }
@@ -535,6 +554,8 @@ _Noreturn void builder_main(struct launcher *l, int sock)
 		_exit(1);
 	for (size_t i = 0; i < BUILDS_MAX; i++)
 		b.builds_now[i] = BUILD_NONE;
+	for (size_t i = 0; i < LAYOUT_SLOTS; i++)
+		b.slots[i].catch = CATCH_NONE;
 	for (;;) {
 		struct pollfd p[1 + BUILDS_MAX];
 		int64_t now = clock_monotonic_ms(), at = now + 60000;

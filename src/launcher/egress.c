@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/log.h"
+#include "launcher/catch.h"
 #include "launcher/sibling.h"
 
 #define VARIABLE "SANDBOX_EGRESS_LOG_DIR"
@@ -79,5 +81,14 @@ int egress_prepare(struct launcher *l, struct err *err)
 	if (!l->options.egress_user)
 		return 0;
 	int r = find_gateway(l, err);
-	return r < 0 ? r : own_log_dir(l, err);
+	if (r == 0)
+		r = own_log_dir(l, err);
+	if (r < 0)
+		return r;
+	l->all_ports = catch_works();
+	if (!l->all_ports)
+		log_event(LOG_WARN, "no_all_ports",
+			  LOG_STR("why", "the host refuses BPF programs: a connection to a port "
+					 "other than 53, 80, 443 fails without an event"));
+	return 0;
 }

@@ -85,6 +85,7 @@ static void send_hello(uint32_t id)
 				 .volumes = (uint8_t)h.l->volumes.kind,
 				 .quota = (uint8_t)h.l->volumes.quota,
 				 .gateway = h.l->options.egress_user != NULL,
+				 .all_ports = h.l->all_ports,
 				 .server = h.l->server,
 				 .layers = h.l->layers,
 				 .required = LAUNCHER_POSTURE_MULTI };

@@ -66,6 +66,7 @@ void sandbox_release(struct sandbox *s)
 		gateway_forget(s);
 	for (size_t i = 0; i < NET_FDS; i++)
 		fd_close(&s->net[i]);
+	fd_close(&s->catch);
 	fd_close(&s->pidfd);
 	fd_close(&s->control);
 	fd_close(&s->handover);
@@ -141,6 +142,7 @@ static int on_net(struct wire_msg *msg)
 		return -EPROTO;
 	for (size_t i = 0; i < NET_FDS; i++)
 		s->net[i] = take_fd(&msg->fds[i]);
+	s->catch = take_fd(&msg->fds[NET_FDS]);
 	return 0;
 }
 
@@ -495,7 +497,7 @@ int handover_main(struct launcher *l)
 	block_signals();
 	for (size_t i = 0; i < LAYOUT_SLOTS; i++) {
 		struct sandbox *s = &h.sandboxes[i];
-		s->pidfd = s->control = s->handover = s->userns = -1;
+		s->pidfd = s->control = s->handover = s->userns = s->catch = -1;
 		for (size_t k = 0; k < LD_SLOT_FDS; k++)
 			s->measure[k] = -1;
 		for (size_t k = 0; k < NET_FDS; k++)

@@ -35,6 +35,7 @@ struct sandbox {
 	pid_t pid;
 	int pidfd, control, handover, userns; /* owned */
 	int net[NET_FDS];		      /* owned; with egress: its listening sockets */
+	int catch;			      /* owned; link of the all-ports catch */
 	int measure[LD_SLOT_FDS];	      /* owned; of the slot, kept when it is free */
 	char image[MSG_IMAGE_NAME];
 	int64_t freed_ms;

@@ -39,6 +39,7 @@ struct launcher {
 	gid_t gateway_group;
 	struct cgroup cgroup;
 	struct volumes volumes;
+	bool all_ports;	 /* connections to every port are caught (launcher/catch.h) */
 	uint32_t layers; /* posture bits that this host offers */
 	int first_fd;	 /* every descriptor below it was opened before the first sandbox */
 };

@@ -87,7 +87,9 @@ static void known(uint32_t slot, enum sandbox_state state)
 	struct err err;
 
 	assert(wire_pair_open(socks, &err) == 0);
-	*s = (struct sandbox){ .state = state, .generation = slot + 1, .tenant = 5, .pid = 0 };
+	*s = (struct sandbox){
+		.state = state, .generation = slot + 1, .tenant = 5, .pid = 0, .catch = -1
+	};
 	for (size_t k = 0; k < NET_FDS; k++)
 		s->net[k] = -1;
 	s->pidfd = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -106,7 +108,9 @@ static void open_all(void)
 	h.l = &launcher;
 	for (size_t i = 0; i < LAYOUT_SLOTS; i++) {
 		struct sandbox *s = &h.sandboxes[i];
-		*s = (struct sandbox){ .pidfd = -1, .control = -1, .handover = -1, .userns = -1 };
+		*s = (struct sandbox){
+			.pidfd = -1, .control = -1, .handover = -1, .userns = -1, .catch = -1
+		};
 		for (size_t k = 0; k < LD_SLOT_FDS; k++)
 			s->measure[k] = -1;
 		for (size_t k = 0; k < NET_FDS; k++)
