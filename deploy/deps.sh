@@ -9,8 +9,8 @@ cd "$(dirname "$0")/.."
 cache=${CACHE:-/var/cache/airlock}
 
 declare -A packages=(
-	[build]="gcc meson ninja-build pkg-config python3 libuv1-dev libc-ares-dev libjansson-dev libsqlite3-dev
-		libssl-dev libcurl4-openssl-dev libseccomp-dev node-llhttp libcmocka-dev git"
+	[build]="gcc meson ninja-build pkg-config python3 libuv1-dev libjansson-dev libsqlite3-dev
+		libssl-dev libcurl4-openssl-dev libseccomp-dev libc-ares-dev node-llhttp libcmocka-dev git"
 	[run]="mmdebstrap btrfs-progs ca-certificates"
 	[test]="python3-pytest python3-pip clang-format cppcheck strace caddy libclang-rt-14-dev clang"
 	[fuzz]="clang libclang-rt-14-dev"

@@ -77,6 +77,32 @@ static int copy_templates(const struct config_settings *s, struct serve_settings
 	return 0;
 }
 
+static int take_egress(const struct config_launcher_settings *l, struct serve_settings *ret,
+		       struct err *err)
+{
+	int r = 0;
+
+	ret->egress = l->egress;
+	if (!l->egress)
+		return 0;
+	ret->egress_log_days = l->egress_log_days;
+	_cleanup_free_ char *log_dir = mem_printf("%s/egress", l->state_dir);
+	r = copy_text(ret->egress_log_dir, sizeof(ret->egress_log_dir),
+		      l->egress_log_dir ? l->egress_log_dir : log_dir, "SANDBOX_EGRESS_LOG_DIR",
+		      err);
+	if (r >= 0 && l->egress_policy_file)
+		r = copy_text(ret->egress_policy_file, sizeof(ret->egress_policy_file),
+			      l->egress_policy_file, "SANDBOX_EGRESS_POLICY_FILE", err);
+	if (r >= 0 && l->egress_dns)
+		r = copy_text(ret->egress_dns, sizeof(ret->egress_dns), l->egress_dns,
+			      "SANDBOX_EGRESS_DNS", err);
+	else if (r >= 0 && !nameserver_of_host(ret->egress_dns, sizeof(ret->egress_dns)))
+		r = err_set(err, ENOENT,
+			    "SANDBOX_EGRESS_DNS: this host has no name servers but those on "
+			    "loopback; name some");
+	return r;
+}
+
 static int take_settings(const struct config_settings *s, struct serve_settings *ret,
 			 struct err *err)
 {
@@ -102,7 +128,8 @@ static int take_settings(const struct config_settings *s, struct serve_settings 
 	ret->pids = l->pids;
 	ret->cpu_milli = l->cpu_milli;
 	ret->tmp_mb = l->tmp_mb;
-	return copy_templates(s, ret, err);
+	int r = take_egress(l, ret, err);
+	return r < 0 ? r : copy_templates(s, ret, err);
 }
 
 static int check(const char *file, int file_fd, int memfd, struct serve_settings *ret,
@@ -197,8 +224,11 @@ static bool is_terminated(const struct serve_settings *s)
 	return memchr(s->state_dir, '\0', sizeof(s->state_dir)) &&
 	       memchr(s->listen, '\0', sizeof(s->listen)) &&
 	       memchr(s->volumes, '\0', sizeof(s->volumes)) &&
-	       memchr(s->mode, '\0', sizeof(s->mode)) && !s->templates[SERVE_TEMPLATES_MAX - 1] &&
-	       !s->templates[SERVE_TEMPLATES_MAX - 2];
+	       memchr(s->mode, '\0', sizeof(s->mode)) &&
+	       memchr(s->egress_log_dir, '\0', sizeof(s->egress_log_dir)) &&
+	       memchr(s->egress_dns, '\0', sizeof(s->egress_dns)) &&
+	       memchr(s->egress_policy_file, '\0', sizeof(s->egress_policy_file)) &&
+	       !s->templates[SERVE_TEMPLATES_MAX - 1] && !s->templates[SERVE_TEMPLATES_MAX - 2];
 }
 
 static int run_child(const char *file, int file_fd, int memfd, struct serve_settings *ret)

@@ -20,6 +20,7 @@
 #include "daemon/config.h"
 
 #define USER "airlock"
+#define GATEWAY_USER "airlock-gw"
 #define ARGS_MAX 64
 #define IMAGES_MAX 16
 
@@ -204,6 +205,12 @@ static int exec_launcher(const struct serve_settings *s, int config_fd, int list
 	add(&a, "--volumes", mem_dup(s->volumes));
 	add_number(&a, "--volume-size-mb", s->volume_size_mb);
 	add(&a, "--mode", mem_dup(s->mode));
+	if (s->egress) {
+		add(&a, "--egress-user", mem_dup(GATEWAY_USER));
+		add(&a, "--egress-log-dir", mem_dup(s->egress_log_dir));
+		add_number(&a, "--egress-log-days", s->egress_log_days);
+		add(&a, "--egress-dns", mem_dup(s->egress_dns));
+	}
 	int r = add_images(&a, s, err);
 	for (size_t i = 0; kept_variables[i]; i++) {
 		const char *value = getenv(kept_variables[i]);

@@ -27,7 +27,8 @@
 			      .memory_mb = 256, \
 			      .pids = 64, \
 			      .cpu_milli = 1000, \
-			      .tmp_mb = 64 }, \
+			      .tmp_mb = 64, \
+			      .egress_log_days = 30 }, \
 		.session_ttl_s = 1800, \
 		.quota_mb = 512, \
 		.max_sessions = 100, \
@@ -100,6 +101,8 @@ static void take_texts(struct config *c)
 		{ "SANDBOX_LISTEN", &c->settings.launcher.listen },
 		{ "SANDBOX_VOLUMES", &c->settings.launcher.volumes },
 		{ "SANDBOX_MODE", &c->settings.launcher.mode },
+		{ "SANDBOX_EGRESS_LOG_DIR", &c->settings.launcher.egress_log_dir },
+		{ "SANDBOX_EGRESS_DNS", &c->settings.launcher.egress_dns },
 		{ "SANDBOX_TRUSTED_PROXIES", &c->settings.trusted_proxies },
 		{ "SANDBOX_RUNTIME", &c->settings.runtime },
 		{ "SANDBOX_PREVIEW_DOMAIN", &c->settings.preview_domain },
@@ -282,8 +285,14 @@ static int check_egress(struct config *c, struct err *err)
 	if (text_or_file(c, "SANDBOX_EGRESS_POLICY", "SANDBOX_EGRESS_POLICY_FILE", &text, &json,
 			 &name, err) < 0)
 		return -err->code;
-	if (json && !is_blank(json) && policy_check(json, err) < 0)
+	if (!json || is_blank(json))
+		return 0;
+	if (policy_check(json, err) < 0)
 		return named(name, err);
+	c->settings.launcher.egress = true;
+	if (!config_value(c, "SANDBOX_EGRESS_POLICY"))
+		c->settings.launcher.egress_policy_file =
+			config_value(c, "SANDBOX_EGRESS_POLICY_FILE");
 	return 0;
 }
 

@@ -63,6 +63,11 @@ struct config_launcher_settings {
 	uint64_t pids;
 	uint64_t cpu_milli;
 	uint64_t tmp_mb;
+	bool egress;			/* there is a policy; the rest of it counts only then */
+	const char *egress_log_dir;	/* NULL: the folder egress of the state directory */
+	const char *egress_dns;		/* comma list; NULL: the host's name servers */
+	const char *egress_policy_file; /* NULL: the policy is a variable */
+	uint64_t egress_log_days;
 };
 
 struct config_settings {

@@ -266,6 +266,7 @@ static void nothing_set_gives_the_defaults(void **state)
 	assert_int_equal(s->launcher.pids, 64);
 	assert_int_equal(s->launcher.cpu_milli, 1000);
 	assert_int_equal(s->launcher.tmp_mb, 64);
+	assert_false(s->launcher.egress);
 	assert_int_equal(s->session_ttl_s, 1800);
 	assert_int_equal(s->quota_mb, 512);
 	assert_int_equal(s->max_sessions, 100);
@@ -279,6 +280,41 @@ static void nothing_set_gives_the_defaults(void **state)
 	assert_false(s->single || s->ephemeral);
 	assert_null(s->preview_domain);
 	assert_int_equal(s->log_level, LOG_INFO);
+}
+
+static void a_policy_switches_egress_on_and_a_blank_one_does_not(void **state)
+{
+	static const struct {
+		const char *lines;
+		bool egress;
+	} rows[] = {
+		{ KEY ";SANDBOX_EGRESS_POLICY={}", true },
+		{ KEY ";SANDBOX_EGRESS_POLICY={\"*\": [\"pypi\"]}", true },
+		{ KEY ";SANDBOX_EGRESS_POLICY= ;SANDBOX_EGRESS_DNS=9.9.9.9", false },
+		{ KEY ";SANDBOX_EGRESS_LOG_DIR=/var/log/airlock", false },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		_cleanup_config_ struct config *c = load(rows[i].lines);
+		struct err err;
+		assert_int_equal(config_check(c, &err), 0);
+		assert_int_equal(config_settings(c)->launcher.egress, rows[i].egress);
+		assert_null(config_settings(c)->launcher.egress_policy_file);
+	}
+}
+
+static void settings_of_egress_reach_the_launcher(void **state)
+{
+	_cleanup_config_ struct config *c =
+		load(KEY ";SANDBOX_EGRESS_POLICY={};SANDBOX_EGRESS_LOG_DIR=/l;"
+			 "SANDBOX_EGRESS_LOG_DAYS=7;SANDBOX_EGRESS_DNS=9.9.9.9,2620:fe::fe");
+	struct err err;
+
+	assert_int_equal(config_check(c, &err), 0);
+	const struct config_launcher_settings *l = &config_settings(c)->launcher;
+	assert_string_equal(l->egress_log_dir, "/l");
+	assert_string_equal(l->egress_dns, "9.9.9.9,2620:fe::fe");
+	assert_int_equal(l->egress_log_days, 7);
 }
 
 static void values_reach_their_settings(void **state)
@@ -470,6 +506,8 @@ int main(void)
 		T(each_bad_value_is_refused_with_its_name_and_a_sentence),
 		T(each_good_value_is_taken),
 		T(nothing_set_gives_the_defaults),
+		T(a_policy_switches_egress_on_and_a_blank_one_does_not),
+		T(settings_of_egress_reach_the_launcher),
 		T(values_reach_their_settings),
 		T(keys_may_have_colons_and_blanks_are_trimmed),
 		T(a_tenants_limits_inherit_from_the_star_and_the_variable_wins),

@@ -46,7 +46,7 @@ static const struct wire_type bl[] = {
 	MSG(BL_SLOT, sizeof(struct ld_slot), LD_SLOT_FDS, LD_SLOT_FDS),
 	MSG(BL_BUILT, sizeof(struct bl_built), 4, 4),
 	MSG(BL_FAILED, sizeof(struct bl_failed), 0, 0),
-	MSG(BL_NET, sizeof(struct msg_sandbox), NET_FDS, NET_FDS),
+	MSG(BL_NET, sizeof(struct msg_sandbox), NET_FDS, NET_FDS + 1),
 };
 PAIR(bl, bl);
 
@@ -117,7 +117,7 @@ static const struct wire_type gd[] = {
 };
 PAIR(gd, gd);
 
-_Static_assert(NET_FDS <= WIRE_FDS && LD_SLOT_FDS <= WIRE_FDS, "fits");
+_Static_assert(NET_FDS + 1 <= WIRE_FDS && LD_SLOT_FDS <= WIRE_FDS, "fits");
 _Static_assert(sizeof(struct wire_head) == 8, "the head is eight bytes");
 _Static_assert(sizeof(struct wire_head) + sizeof(struct bl_failed) <= WIRE_MAX, "fits");
 _Static_assert(sizeof(struct wire_head) + sizeof(struct msg_done) <= WIRE_MAX, "fits");

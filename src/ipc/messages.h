@@ -123,9 +123,11 @@ struct ld_hello {
 	uint8_t volumes;	/* enum msg_volumes */
 	uint8_t quota;		/* enum msg_quota */
 	uint8_t gateway;	/* 1: there is one */
-	uint32_t server;	/* n of /run/airlock/<n> */
-	uint32_t layers;	/* bits of ipc/posture.h that this host offers */
-	uint32_t required;	/* bits that multi-tenant mode requires */
+	uint8_t all_ports;	/* 1: connections to every port are caught and leave an event */
+	uint8_t reserved[2];
+	uint32_t server;   /* n of /run/airlock/<n> */
+	uint32_t layers;   /* bits of ipc/posture.h that this host offers */
+	uint32_t required; /* bits that multi-tenant mode requires */
 };
 
 enum msg_volumes { MSG_VOLUMES_PLAIN = 0, MSG_VOLUMES_BTRFS = 1 };
@@ -201,8 +203,8 @@ enum bl_type {
 	BL_BUILT = 2,  /* struct bl_built + pidfd, airlockd's control socket, hand-over's socket,
 			  user namespace */
 	BL_FAILED = 3, /* struct bl_failed */
-	BL_NET = 4,    /* struct msg_sandbox + NET_FDS sockets: before BL_BUILT of a sandbox with
-			  egress */
+	BL_NET = 4,    /* struct msg_sandbox + NET_FDS sockets [+ link of the all-ports catch]:
+			  before BL_BUILT of a sandbox with egress */
 };
 
 struct bl_built {

@@ -6,10 +6,11 @@
  *   1  the tenant's template namespace is there (made at the tenant's first sandbox)
  *   2  the slot's cgroup has its limits and holds nothing
  *   3  clone from inside the template, straight into new namespaces and the cgroup; the hand-over
- * role is the parent, so a death of the builder costs no sandbox 4  id maps are written, then and
- * only then the child goes on (launcher/child.c) 5  init says that the tenant process waits, locked
- * down 6  everything is measured from outside; a difference from what must hold kills the sandbox
- *   7  it becomes known: descriptors to the hand-over role
+ *      role is the parent, so a death of the builder costs no sandbox
+ *   4  id maps are written, then and only then the child goes on (launcher/child.c)
+ *   5  init says that the tenant process waits, locked down
+ *   6  everything is measured from outside; a difference from what must hold kills the sandbox
+ *   7  it becomes known: descriptors to the hand-over role, first those of its egress, if any
  *
  * The builder reads only numbers and names that the hand-over role has checked.
  */
@@ -34,9 +35,11 @@
 #include "base/mem.h"
 #include "ipc/messages.h"
 #include "ipc/posture.h"
+#include "launcher/catch.h"
 #include "launcher/child.h"
 #include "launcher/launcher.h"
 #include "launcher/measure.h"
+#include "launcher/net.h"
 #include "launcher/template.h"
 #include "sandbox/knobs.h"
 #include "sandbox/layout.h"
@@ -59,6 +62,7 @@ struct slot {
 	bool used;
 	uint32_t tenant;
 	struct cgroup_slot cgroup;
+	struct catch catch;
 };
 
 /* One build; everything still owned at the end is closed. Several are under way at once: while one
@@ -89,7 +93,7 @@ static struct {
 	int sock;
 	int own_namespace;
 	uint64_t builds;
-	struct plan plan;
+	struct plan plans[2]; /* without and with egress */
 	struct template templates[TEMPLATES_MAX];
 	struct slot slots[LAYOUT_SLOTS];
 	struct build builds_now[BUILDS_MAX];
@@ -204,7 +208,7 @@ static int clone_child(struct build *x, const struct template *t, uint32_t slot,
 		.pidfd = (uint64_t)(uintptr_t)&x->pidfd,
 	};
 	struct child_spec spec = {
-		.plan = &b.plan,
+		.plan = &b.plans[x->want.egress != 0],
 		.cgroup = cgroup,
 		.init = b.l->init_fd,
 		.go = x->go[0],
@@ -294,6 +298,57 @@ static int read_ready(struct build *x, struct err *err)
 	return 0;
 }
 
+static void tell(uint8_t type, uint32_t id, const void *body, size_t len, const int *fds,
+		 unsigned n)
+{
+	for (;;) {
+		int r = wire_send(b.sock, type, id, body, len, fds, n);
+		struct pollfd p = { .fd = b.sock, .events = POLLOUT };
+		if (r == 0)
+			return;
+		if (r != -EAGAIN || poll(&p, 1, -1) < 0)
+			_exit(0);
+	}
+}
+
+/* The link becomes one more descriptor of the message. */
+static int catch_ports(struct build *x, struct wire_msg *net, struct err *err)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "%d/ns/net", x->pid);
+	_cleanup_fd_ int network = openat(b.l->proc_fd, path, O_RDONLY | O_CLOEXEC);
+	if (network < 0)
+		return err_errno(err, "cannot open the network namespace");
+	int r = catch_attach(&b.slots[x->want.sandbox.slot].catch, network, net->fds[NET_TLS],
+			     &net->fds[NET_FDS], err);
+	net->n_fds += r == 0;
+	return r;
+}
+
+/* Its sockets, which it sent before it became init; nothing of a tenant has run. */
+static int pass_net(struct build *x, struct err *err)
+{
+	struct wire_msg msg;
+
+	if (!x->want.egress)
+		return 0;
+	int r = wire_recv(x->handover[0], &wire_bl, &msg);
+	if (r <= 0 || msg.head.type != BL_NET) {
+		if (r > 0)
+			wire_msg_fini(&msg);
+		return err_set(err, r < 0 ? -r : EPROTO, "the sandbox did not send its sockets");
+	}
+	r = net_check(msg.fds, x->handover[0], err);
+	if (r == 0 && b.l->all_ports)
+		r = catch_ports(x, &msg, err);
+	if (r == 0)
+		tell(BL_NET, x->request, &x->want.sandbox, sizeof(x->want.sandbox), msg.fds,
+		     msg.n_fds);
+	wire_msg_fini(&msg);
+	return r;
+}
+
 /* Init must outlive the tenant's out-of-memory; possible only with CAP_SYS_RESOURCE. */
 static void protect_init(pid_t pid)
 {
@@ -360,19 +415,6 @@ static int build_start(struct build *x, struct err *err)
 	return r;
 }
 
-static void tell(uint8_t type, uint32_t id, const void *body, size_t len, const int *fds,
-		 unsigned n)
-{
-	for (;;) {
-		int r = wire_send(b.sock, type, id, body, len, fds, n);
-		struct pollfd p = { .fd = b.sock, .events = POLLOUT };
-		if (r == 0)
-			return;
-		if (r != -EAGAIN || poll(&p, 1, -1) < 0)
-			_exit(0);
-	}
-}
-
 static void build_failed(struct build *x, const struct err *err)
 {
 	struct bl_failed body = { .sandbox = x->want.sandbox, .code = (uint32_t)err->code };
@@ -396,6 +438,8 @@ static void build_finish(struct build *x, bool late)
 		protect_init(x->pid);
 		r = check_posture(x, &err);
 	}
+	if (r == 0)
+		r = pass_net(x, &err);
 	if (r < 0) {
 		build_failed(x, &err);
 		return;
@@ -492,7 +536,6 @@ static void on_order(void)
 _Noreturn void builder_main(struct launcher *l, int sock)
 {
 	const struct sched_param none = { 0 };
-	struct plan_spec spec = { .tmp_mb = (uint32_t)l->options.tmp_mb };
 
 	/* A batch task never preempts: the next sandbox must not hold up the command that took the
 	 * last one (0.9 ms of 3 when one processor is left). Init goes back to normal for itself. */
@@ -501,13 +544,18 @@ _Noreturn void builder_main(struct launcher *l, int sock)
 	b.sock = sock;
 	for (size_t i = 0; i < TEMPLATES_MAX; i++)
 		b.templates[i].namespace = -1;
-	plan_make(&b.plan, &spec);
+	for (int egress = 0; egress < 2; egress++)
+		plan_make(&b.plans[egress],
+			  &(struct plan_spec){ .tmp_mb = (uint32_t)l->options.tmp_mb,
+					       .egress = egress });
 	b.own_namespace = openat(l->proc_fd, "self/ns/mnt", O_RDONLY | O_CLOEXEC);
 	/* Capabilities stay as they are while act_as changes the id. */
 	if (b.own_namespace < 0 || prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0) < 0)
 		_exit(1);
 	for (size_t i = 0; i < BUILDS_MAX; i++)
 		b.builds_now[i] = BUILD_NONE;
+	for (size_t i = 0; i < LAYOUT_SLOTS; i++)
+		b.slots[i].catch = CATCH_NONE;
 	for (;;) {
 		struct pollfd p[1 + BUILDS_MAX];
 		int64_t now = clock_monotonic_ms(), at = now + 60000;

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "launcher/net.h"
 #include "sandbox/knobs.h"
 #include "sandbox/layout.h"
 
@@ -109,6 +110,24 @@ static void loopback_up(void)
 		fail("loopback", errno);
 }
 
+/* The builder has them before this process says that it is ready: they wait in the socket. */
+
+static void listen_inside(int handover)
+{
+	int socks[NET_FDS] = { -1, -1, -1, -1, -1 };
+	struct msg_sandbox unnamed = { 0 };
+	const char *stage;
+	int r = net_open(socks, &stage);
+
+	if (r < 0)
+		fail(stage, -r);
+	r = wire_send(handover, BL_NET, 0, &unnamed, sizeof(unnamed), socks, NET_FDS);
+	if (r < 0)
+		fail("sending sockets", -r);
+	for (int i = 0; i < NET_FDS; i++)
+		fd_close(&socks[i]);
+}
+
 static void limit(const struct plan_step *s)
 {
 	struct rlimit limit = { s->soft, s->hard };
@@ -123,7 +142,7 @@ static void mount_new(const char *type, const struct plan_step *s, unsigned long
 		fail(s->path, errno);
 }
 
-static void take_step(const struct plan_step *s)
+static void take_step(const struct child_spec *spec, const struct plan_step *s)
 {
 	switch (s->op) {
 	case PLAN_PROC:
@@ -153,6 +172,9 @@ static void take_step(const struct plan_step *s)
 		break;
 	case PLAN_LOOPBACK:
 		loopback_up();
+		break;
+	case PLAN_LISTEN:
+		listen_inside(spec->handover);
 		break;
 	case PLAN_RLIMIT:
 		limit(s);
@@ -211,13 +233,13 @@ _Noreturn void child_main(const struct child_spec *spec)
 		fail("chdir", errno);
 	for (size_t i = 0; i < spec->plan->n_steps; i++)
 		if (spec->plan->steps[i].op != PLAN_RLIMIT)
-			take_step(&spec->plan->steps[i]);
+			take_step(spec, &spec->plan->steps[i]);
 	place_descriptors(spec, &init);
 	/* Limits last: a busy builder has more descriptors than a sandbox may have, and until here
 	 * this process has them all. */
 	for (size_t i = 0; i < spec->plan->n_steps; i++)
 		if (spec->plan->steps[i].op == PLAN_RLIMIT)
-			take_step(&spec->plan->steps[i]);
+			take_step(spec, &spec->plan->steps[i]);
 #ifdef AIRLOCK_TEST_KNOBS
 	snprintf(bits, sizeof(bits), "%llu", (unsigned long long)knob_bits);
 	argv[1] = bits;

@@ -14,23 +14,15 @@
  * "known". 2  A generation is never used twice while this process lives; a message about an old one
  * is void. 3  A workspace is attached only where the tenant number of volume and sandbox are equal,
  * at most once per sandbox. 4  The copy of airlockd's control socket is never read here; it only
- * keeps the channel whole when airlockd is replaced. 5  The end of airlockd, builder or sweeper
- * ends no sandbox; the end of this process ends all of them (lifeline).
- *
- * airlockd is not trusted: each message is checked by type, length, names and numbers; one that
- * does not pass ends airlockd, which is then started anew.
+ * keeps the channel whole when airlockd is replaced. 5  The end of airlockd, builder, sweeper or
+ * gateway ends no sandbox; the end of this process ends all of them (lifeline).
  */
 #include <errno.h>
-#include <fcntl.h>
-#include <grp.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mount.h>
-#include <sys/prctl.h>
 #include <sys/signalfd.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -38,98 +30,27 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "base/mem.h"
-#include "ipc/messages.h"
-#include "ipc/posture.h"
-#include "launcher/launcher.h"
-#include "launcher/peers.h"
-#include "sandbox/knobs.h"
-#include "sandbox/layout.h"
+#include "launcher/handover.h"
 
 #define RETIRE_AFTER_MS (5 * 60 * 1000)
 #define STOP_DAEMON_MS 3000
 #define STOP_ALL_MS 2000
+#define STOP_GATEWAY_MS 1000
 #define ENDING_MS 500
 #define AGAIN_MS 100
-/* Calls that the sweeper has not answered. */
-#define CALLS_MAX 256
 /* So that one peer that floods keeps no other waiting. */
 #define MESSAGES_PER_TURN 32
 
-enum sandbox_state { FREE, BUILDING, BLANK, USED };
-
-struct sandbox {
-	enum sandbox_state state;
-	bool doomed; /* a kill was asked for while it was built */
-	uint32_t generation;
-	uint32_t tenant;
-	uint32_t egress;
-	uint32_t request; /* id of the DL_BUILD that asked for it */
-	uint32_t posture;
-	pid_t pid;
-	int pidfd, control, handover, userns; /* owned */
-	int measure[LD_SLOT_FDS];	      /* owned; of the slot, kept when it is free */
-	char image[MSG_IMAGE_NAME];
-	int64_t freed_ms;
-};
-
-enum peer_kind { PEER_DAEMON, PEER_BUILDER, PEER_SWEEPER, PEERS };
-
-static struct {
-	struct launcher *l;
-	int signals;
-	struct peer peers[PEERS];
-	bool greeted; /* airlockd has said hello */
-	bool served;  /* some airlockd has said hello */
-	bool stopping;
-	int64_t stop_by_ms;
-	int exit_status;
-	bool again; /* something failed for want of memory */
-	uint32_t generations;
-	int64_t retire_at_ms;
-	struct sandbox sandboxes[LAYOUT_SLOTS];
-	/* A ring: the sweeper answers in the order of the calls. */
-	struct call {
-		uint8_t type;
-		bool stale; /* of an earlier airlockd */
-		uint32_t id;
-	} calls[CALLS_MAX];
-	unsigned first_call, n_calls;
-} h;
-
-/* ---- Sending ---- */
-
-static void to_daemon(uint8_t type, uint32_t id, const void *body, size_t len, const int *fds,
-		      unsigned n)
-{
-	struct peer *p = &h.peers[PEER_DAEMON];
-
-	if (p->sock < 0 || !h.greeted)
-		return;
-	int r = wire_send(p->sock, type, id, body, len, fds, n);
-	if (r < 0 && r != -EAGAIN && r != -EPIPE)
-		r = wire_send(p->sock, type, id, body, len, fds, n); /* short of memory */
-	if (r < 0)
-		peer_kill(p); /* it does not read; a new one gets the whole list */
-}
-
-static void done_to_daemon(uint32_t id, int code, const char *text)
-{
-	struct msg_done body = { .code = (uint32_t)code };
-
-	snprintf(body.text, sizeof(body.text), "%.199s", text);
-	to_daemon(LD_DONE, id, &body, sizeof(body), NULL, 0);
-}
+struct handover h;
 
 /* ---- Sandboxes ---- */
 
-static struct msg_sandbox name_of(const struct sandbox *s)
+struct msg_sandbox sandbox_name(const struct sandbox *s)
 {
 	return (struct msg_sandbox){ (uint32_t)(s - h.sandboxes), s->generation };
 }
 
-/* NULL when the name is not of a sandbox that exists now. */
-static struct sandbox *find(struct msg_sandbox name)
+struct sandbox *sandbox_find(struct msg_sandbox name)
 {
 	if (name.slot >= LAYOUT_SLOTS)
 		return NULL;
@@ -139,28 +60,13 @@ static struct sandbox *find(struct msg_sandbox name)
 
 static void reap(void);
 
-static void announce_slot(struct sandbox *s)
+void sandbox_release(struct sandbox *s)
 {
-	struct ld_slot body = { (uint32_t)(s - h.sandboxes), (uint32_t)h.l->cgroup.version };
-
-	if (s->measure[0] >= 0)
-		to_daemon(LD_SLOT, 0, &body, sizeof(body), s->measure, LD_SLOT_FDS);
-}
-
-static void announce(struct sandbox *s)
-{
-	struct ld_sandbox body = { .sandbox = name_of(s),
-				   .tenant = s->tenant,
-				   .egress = s->egress,
-				   .posture = s->posture,
-				   .used = s->state == USED };
-
-	memcpy(body.image, s->image, sizeof(body.image));
-	to_daemon(LD_SANDBOX, s->request, &body, sizeof(body), &s->control, 1);
-}
-
-static void release(struct sandbox *s)
-{
+	if (s->state != BUILDING)
+		gateway_forget(s);
+	for (size_t i = 0; i < NET_FDS; i++)
+		fd_close(&s->net[i]);
+	fd_close(&s->catch);
 	fd_close(&s->pidfd);
 	fd_close(&s->control);
 	fd_close(&s->handover);
@@ -173,13 +79,13 @@ static void release(struct sandbox *s)
 
 static void gone(struct sandbox *s)
 {
-	struct msg_sandbox body = name_of(s);
+	struct msg_sandbox body = sandbox_name(s);
 
-	release(s);
-	to_daemon(LD_GONE, 0, &body, sizeof(body), NULL, 0);
+	sandbox_release(s);
+	daemon_send(LD_GONE, 0, &body, sizeof(body), NULL, 0);
 }
 
-static void kill_sandbox(struct sandbox *s)
+void sandbox_kill(struct sandbox *s)
 {
 	s->doomed = true;
 	if (s->state != BUILDING &&
@@ -193,257 +99,10 @@ static void try_again(void)
 	h.again = false;
 	for (struct sandbox *s = h.sandboxes; s < h.sandboxes + LAYOUT_SLOTS; s++)
 		if (s->doomed && s->state != BUILDING)
-			kill_sandbox(s);
+			sandbox_kill(s);
 	reap();
-}
-
-/* A free slot, one that served the tenant before when there is one: its cgroup is there already. */
-static struct sandbox *free_slot(uint32_t tenant)
-{
-	struct sandbox *best = NULL;
-
-	for (struct sandbox *s = h.sandboxes; s < h.sandboxes + LAYOUT_SLOTS; s++) {
-		if (s->state != FREE)
-			continue;
-		if (s->generation && s->tenant == tenant)
-			return s;
-		if (!best || (best->generation && !s->generation))
-			best = s;
-	}
-	return best;
-}
-
-/* ---- Messages of airlockd ---- */
-
-static void send_hello(uint32_t id)
-{
-	struct ld_hello body = { .cgroup_version = (uint8_t)h.l->cgroup.version,
-				 .volumes = (uint8_t)h.l->volumes.kind,
-				 .quota = (uint8_t)h.l->volumes.quota,
-				 .server = h.l->server,
-				 .layers = h.l->layers,
-				 .required = LAUNCHER_POSTURE_MULTI };
-
-	snprintf(body.build, sizeof(body.build), "%s", ipc_build_id);
-	to_daemon(LD_HELLO, id, &body, sizeof(body), NULL, 0);
-}
-
-static void announce_volume(void *data, const char *name, uint32_t tenant)
-{
-	struct ld_volume body = { .tenant = tenant };
-
-	(void)data;
-	snprintf(body.volume, sizeof(body.volume), "%s", name);
-	to_daemon(LD_VOLUME, 0, &body, sizeof(body), NULL, 0);
-}
-
-static int on_hello(const struct wire_msg *msg)
-{
-	struct msg_hello hello;
-	struct err err;
-
-	memcpy(&hello, msg->body, sizeof(hello));
-	if (strncmp(hello.build, ipc_build_id, sizeof(hello.build))) {
-		log_event(LOG_ERROR, "build_mismatch", LOG_STR("own", ipc_build_id),
-			  LOG_STR("why", "airlockd on disk is of another build: "
-					 "install both and restart the service"));
-		/* At the first start nothing is served yet that would be worth keeping. */
-		if (!h.served) {
-			h.exit_status = 78;
-			h.stopping = true;
-			h.stop_by_ms = 0;
-		}
-		return -EPROTO;
-	}
-	h.greeted = true;
-	h.served = true;
-	send_hello(msg->head.id);
-	for (struct sandbox *s = h.sandboxes; s < h.sandboxes + LAYOUT_SLOTS; s++)
-		announce_slot(s);
-	for (struct sandbox *s = h.sandboxes; s < h.sandboxes + LAYOUT_SLOTS; s++)
-		if (s->state == BLANK || s->state == USED)
-			announce(s);
-	if (volume_each(&h.l->volumes, announce_volume, NULL, &err) < 0)
-		log_event(LOG_ERROR, "volume_list", LOG_STR("why", err.text));
-	to_daemon(LD_READY, 0, NULL, 0, NULL, 0);
-	return 0;
-}
-
-static int build_failed(uint32_t id, int code, const char *text)
-{
-	struct msg_done body = { .code = (uint32_t)code };
-
-	snprintf(body.text, sizeof(body.text), "%.199s", text);
-	to_daemon(LD_BUILD_FAILED, id, &body, sizeof(body), NULL, 0);
-	return 0;
-}
-
-static int on_build(const struct wire_msg *msg)
-{
-	struct dl_build want;
-	struct lb_build body = { 0 };
-
-	memcpy(&want, msg->body, sizeof(want));
-	if (want.egress || !want.image[0] || want.image[sizeof(want.image) - 1] ||
-	    strchr(want.image, '/') || want.image[0] == '.')
-		return -EPROTO;
-	struct sandbox *s = h.stopping ? NULL : free_slot(want.tenant);
-	if (!s)
-		return build_failed(msg->head.id, EAGAIN, "no slot is free");
-	s->state = BUILDING;
-	s->generation = ++h.generations;
-	s->tenant = want.tenant;
-	s->egress = want.egress;
-	s->request = msg->head.id;
-	memcpy(s->image, want.image, sizeof(s->image));
-	body.sandbox = name_of(s);
-	body.tenant = want.tenant;
-	body.egress = want.egress;
-	memcpy(body.image, want.image, sizeof(body.image));
-	if (wire_send(h.peers[PEER_BUILDER].sock, LB_BUILD, msg->head.id, &body, sizeof(body), NULL,
-		      0) < 0) {
-		release(s);
-		return build_failed(msg->head.id, EAGAIN, "the builder is busy");
-	}
-	return 0;
-}
-
-static int map_mount(int volume, int userns)
-{
-	/* NOSUID, NODEV: init drops its right to change them right after the attach. */
-	struct mount_attr attr = { .attr_set = MOUNT_ATTR_IDMAP | MOUNT_ATTR_NOSUID |
-					       MOUNT_ATTR_NODEV,
-				   .userns_fd = (uint64_t)userns };
-	_cleanup_fd_ int mount =
-		open_tree(volume, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-
-	if (mount < 0 || mount_setattr(mount, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0)
-		return -errno;
-	return take_fd(&mount);
-}
-
-/* Everything from the name to the descriptor on its way to init. */
-static int hand_over(struct sandbox *s, const char *name)
-{
-	struct li_attach body = { 0 };
-	_cleanup_fd_ int volume = -1, mount = -1;
-	uint32_t tenant;
-	struct err err;
-
-	int r = volume_open(&h.l->volumes, name, &volume, &tenant, &err);
-	if (r < 0)
-		return r;
-	if (tenant != s->tenant && !knob_off(KNOB_TENANT_MATCH)) {
-		log_event(LOG_ERROR, "tenant_mismatch", LOG_INT("sandbox", s->tenant),
-			  LOG_INT("volume", tenant));
-		return -EACCES;
-	}
-	mount = map_mount(volume, s->userns);
-	if (mount < 0)
-		return mount;
-	return wire_send(s->handover, LI_ATTACH, 0, &body, sizeof(body), &mount, 1);
-}
-
-static int on_handover(const struct wire_msg *msg)
-{
-	struct dl_handover body;
-
-	memcpy(&body, msg->body, sizeof(body));
-	if (!volume_name_ok(body.volume))
-		return -EPROTO;
-	struct sandbox *s = find(body.sandbox);
-	if (!s)
-		return 0; /* it died meanwhile; LD_GONE is on its way */
-	if (s->state != BLANK)
-		return -EPROTO;
-	s->state = USED;
-	int r = hand_over(s, body.volume);
-	fd_close(&s->handover);
-	fd_close(&s->userns);
-	if (r < 0) {
-		struct ld_handover_failed failed = { body.sandbox, (uint32_t)-r };
-		to_daemon(LD_HANDOVER_FAILED, 0, &failed, sizeof(failed), NULL, 0);
-		kill_sandbox(s);
-	}
-	return 0;
-}
-
-static int on_kill(const struct wire_msg *msg)
-{
-	struct msg_sandbox name;
-
-	memcpy(&name, msg->body, sizeof(name));
-	struct sandbox *s = find(name);
-	if (s)
-		kill_sandbox(s);
-	else
-		to_daemon(LD_GONE, 0, &name, sizeof(name), NULL, 0);
-	return 0;
-}
-
-static struct call *next_call(void)
-{
-	struct call *c = &h.calls[h.first_call];
-
-	h.first_call = (h.first_call + 1) % CALLS_MAX;
-	h.n_calls--;
-	return c;
-}
-
-static void refuse_call(const struct call *c, const char *text)
-{
-	struct ld_volume_stat body = { .code = EAGAIN };
-
-	if (c->type == LS_VOLUME_STAT)
-		to_daemon(LD_VOLUME_STAT, c->id, &body, sizeof(body), NULL, 0);
-	else
-		done_to_daemon(c->id, EAGAIN, text);
-}
-
-/* Volume calls go to the sweeper as they are, under the same id, after the name was checked. */
-static int forward(const struct wire_msg *msg, uint8_t type, const char *name)
-{
-	struct call c = { .type = type, .id = msg->head.id };
-
-	if (name && !volume_name_ok(name))
-		return -EPROTO;
-	if (h.n_calls == CALLS_MAX || wire_send(h.peers[PEER_SWEEPER].sock, type, msg->head.id,
-						msg->body, msg->body_len, NULL, 0) < 0)
-		refuse_call(&c, "the sweeper is busy");
-	else
-		h.calls[(h.first_call + h.n_calls++) % CALLS_MAX] = c;
-	return 0;
-}
-
-static int on_daemon_message(const struct wire_msg *msg)
-{
-	struct dl_volume_create create;
-	struct dl_volume volume;
-
-	if ((msg->head.type == DL_HELLO) == h.greeted)
-		return -EPROTO; /* hello is the first message, and only that */
-	switch (msg->head.type) {
-	case DL_HELLO:
-		return on_hello(msg);
-	case DL_BUILD:
-		return on_build(msg);
-	case DL_HANDOVER:
-		return on_handover(msg);
-	case DL_KILL:
-		return on_kill(msg);
-	case DL_VOLUME_CREATE:
-		memcpy(&create, msg->body, sizeof(create));
-		return forward(msg, LS_VOLUME_CREATE, create.volume);
-	case DL_VOLUME_DELETE:
-		memcpy(&volume, msg->body, sizeof(volume));
-		return forward(msg, LS_VOLUME_DELETE, volume.volume);
-	case DL_VOLUME_STAT:
-		memcpy(&volume, msg->body, sizeof(volume));
-		return forward(msg, LS_VOLUME_STAT, volume.volume);
-	case DL_STATUS:
-		return forward(msg, LS_STATUS, NULL);
-	}
-	return -EPROTO;
+	if (h.unconnected)
+		gateway_connect();
 }
 
 /* ---- Messages of the own roles ---- */
@@ -453,8 +112,8 @@ static int on_built(struct wire_msg *msg)
 	struct bl_built body;
 
 	memcpy(&body, msg->body, sizeof(body));
-	struct sandbox *s = find(body.sandbox);
-	if (!s || s->state != BUILDING)
+	struct sandbox *s = sandbox_find(body.sandbox);
+	if (!s || s->state != BUILDING || (s->egress && s->net[0] < 0))
 		return -EPROTO;
 	s->pid = (pid_t)body.pid;
 	s->posture = body.posture;
@@ -463,12 +122,27 @@ static int on_built(struct wire_msg *msg)
 	s->handover = take_fd(&msg->fds[2]);
 	s->userns = take_fd(&msg->fds[3]);
 	s->state = BLANK;
-	announce(s);
+	gateway_announce(s);
+	daemon_announce(s);
 	/* It may have died, and been reaped, before it was known. */
 	if (syscall(SYS_pidfd_send_signal, s->pidfd, 0, NULL, 0) < 0 && errno == ESRCH)
 		gone(s);
 	else if (s->doomed)
-		kill_sandbox(s);
+		sandbox_kill(s);
+	return 0;
+}
+
+static int on_net(struct wire_msg *msg)
+{
+	struct msg_sandbox body;
+
+	memcpy(&body, msg->body, sizeof(body));
+	struct sandbox *s = sandbox_find(body);
+	if (!s || s->state != BUILDING || !s->egress || s->net[0] >= 0)
+		return -EPROTO;
+	for (size_t i = 0; i < NET_FDS; i++)
+		s->net[i] = take_fd(&msg->fds[i]);
+	s->catch = take_fd(&msg->fds[NET_FDS]);
 	return 0;
 }
 
@@ -478,13 +152,13 @@ static int on_build_failed(const struct wire_msg *msg)
 
 	memcpy(&body, msg->body, sizeof(body));
 	body.text[sizeof(body.text) - 1] = '\0';
-	struct sandbox *s = find(body.sandbox);
+	struct sandbox *s = sandbox_find(body.sandbox);
 	if (!s || s->state != BUILDING)
 		return -EPROTO;
 	log_event(LOG_ERROR, "build_failed", LOG_STR("why", body.text),
 		  LOG_INT("tenant", s->tenant));
-	build_failed(s->request, (int)body.code, body.text);
-	release(s);
+	daemon_build_failed(s->request, (int)body.code, body.text);
+	sandbox_release(s);
 	return 0;
 }
 
@@ -500,7 +174,7 @@ static int on_slot(struct wire_msg *msg)
 		fd_close(&s->measure[i]);
 		s->measure[i] = take_fd(&msg->fds[i]);
 	}
-	announce_slot(s);
+	daemon_announce_slot(s);
 	return 0;
 }
 
@@ -509,6 +183,8 @@ static int on_builder_message(struct wire_msg *msg)
 	switch (msg->head.type) {
 	case BL_SLOT:
 		return on_slot(msg);
+	case BL_NET:
+		return on_net(msg);
 	case BL_BUILT:
 		return on_built(msg);
 	case BL_FAILED:
@@ -523,14 +199,14 @@ static int on_sweeper_message(const struct wire_msg *msg)
 
 	if (h.n_calls == 0 || h.calls[h.first_call].id != msg->head.id)
 		return -EPROTO;
-	if (next_call()->stale)
+	if (daemon_next_call()->stale)
 		return 0;
 	switch (msg->head.type) {
 	case SL_DONE:
-		to_daemon(LD_DONE, msg->head.id, msg->body, msg->body_len, NULL, 0);
+		daemon_send(LD_DONE, msg->head.id, msg->body, msg->body_len, NULL, 0);
 		return 0;
 	case SL_VOLUME_STAT:
-		to_daemon(LD_VOLUME_STAT, msg->head.id, msg->body, msg->body_len, NULL, 0);
+		daemon_send(LD_VOLUME_STAT, msg->head.id, msg->body, msg->body_len, NULL, 0);
 		return 0;
 	case SL_STATUS:
 		memcpy(&status, msg->body, sizeof(status));
@@ -541,7 +217,8 @@ static int on_sweeper_message(const struct wire_msg *msg)
 		}
 		status.builder_restarts = h.peers[PEER_BUILDER].restarts;
 		status.sweeper_restarts = h.peers[PEER_SWEEPER].restarts;
-		to_daemon(LD_STATUS, msg->head.id, &status, sizeof(status), NULL, 0);
+		status.gateway_restarts = h.peers[PEER_GATEWAY].restarts;
+		daemon_send(LD_STATUS, msg->head.id, &status, sizeof(status), NULL, 0);
 		return 0;
 	}
 	return -EPROTO;
@@ -549,7 +226,8 @@ static int on_sweeper_message(const struct wire_msg *msg)
 
 static void drain(enum peer_kind kind)
 {
-	static const struct wire_pair *const pairs[PEERS] = { &wire_dl, &wire_bl, &wire_sl };
+	static const struct wire_pair *const pairs[PEERS] = { &wire_dl, &wire_bl, &wire_sl,
+							      &wire_gl };
 	struct peer *p = &h.peers[kind];
 
 	for (int n = 0; n < MESSAGES_PER_TURN && p->sock >= 0; n++) {
@@ -558,7 +236,8 @@ static void drain(enum peer_kind kind)
 		if (r < 0 && r != -EPROTO)
 			return; /* nothing there, or short of memory: poll says when to try again */
 		if (r > 0) {
-			r = kind == PEER_DAEMON	   ? on_daemon_message(&msg)
+			r = kind == PEER_DAEMON	   ? daemon_on_message(&msg)
+			    : kind == PEER_GATEWAY ? gateway_on_message(&msg)
 			    : kind == PEER_BUILDER ? on_builder_message(&msg)
 						   : on_sweeper_message(&msg);
 			uint8_t type = msg.head.type;
@@ -590,6 +269,8 @@ static void start_peer(enum peer_kind kind)
 
 	if (kind == PEER_DAEMON)
 		r = peer_start_daemon(&h.peers[kind], h.l, &err);
+	else if (kind == PEER_GATEWAY)
+		r = peer_start_gateway(&h.peers[kind], h.l, &err);
 	else
 		r = peer_start_role(&h.peers[kind], h.l,
 				    kind == PEER_BUILDER ? builder_main : sweeper_main, &err);
@@ -600,13 +281,38 @@ static void start_peer(enum peer_kind kind)
 	}
 }
 
+void handover_give_up(void)
+{
+	h.exit_status = EXIT_CONFIG;
+	h.stopping = true;
+	h.stop_by_ms = 0;
+}
+
+bool handover_same_build(const struct peer *p, const struct wire_msg *msg)
+{
+	struct msg_hello hello;
+	bool same;
+
+	memcpy(&hello, msg->body, sizeof(hello));
+	same = strncmp(hello.build, ipc_build_id, sizeof(hello.build)) == 0;
+	if (!same) {
+		log_event(LOG_ERROR, "build_mismatch", LOG_STR("own", ipc_build_id),
+			  LOG_STR("process", p->name),
+			  LOG_STR("why", "the program on disk is of another build: "
+					 "install all of one and restart the service"));
+		if (!h.served)
+			handover_give_up();
+	}
+	return same;
+}
+
 /* What the builder was working on is lost; airlockd is told and asks again. */
 static void builder_lost(void)
 {
 	for (struct sandbox *s = h.sandboxes; s < h.sandboxes + LAYOUT_SLOTS; s++)
 		if (s->state == BUILDING) {
-			build_failed(s->request, EAGAIN, "the builder was restarted");
-			release(s);
+			daemon_build_failed(s->request, EAGAIN, "the builder was restarted");
+			sandbox_release(s);
 		}
 }
 
@@ -616,25 +322,22 @@ static void peer_ended(enum peer_kind kind, int status)
 
 	peer_close(p);
 	if (kind == PEER_DAEMON) {
-		h.greeted = false;
 		/* The next one counts its requests from the start again. */
 		for (unsigned i = 0; i < CALLS_MAX; i++)
 			h.calls[i].stale = true;
 		for (unsigned i = 0; i < LAYOUT_SLOTS; i++)
 			h.sandboxes[i].request = 0;
-		/* 78: it refuses its configuration or its database; no restart will change that. */
-		if (WIFEXITED(status) && WEXITSTATUS(status) == 78 && !h.stopping) {
-			h.exit_status = 78;
-			h.stopping = true;
-			h.stop_by_ms = 0;
-		}
 	}
+	/* It refuses its configuration, its database, its log directory. */
+	if ((kind == PEER_DAEMON || kind == PEER_GATEWAY) && WIFEXITED(status) &&
+	    WEXITSTATUS(status) == EXIT_CONFIG && !h.stopping)
+		handover_give_up();
 	if (kind == PEER_BUILDER)
 		builder_lost();
 	while (kind == PEER_SWEEPER && h.n_calls > 0) {
-		const struct call *c = next_call();
+		const struct call *c = daemon_next_call();
 		if (!c->stale)
-			refuse_call(c, "the sweeper was restarted");
+			daemon_refuse_call(c, "the sweeper was restarted");
 	}
 	if (h.stopping)
 		return;
@@ -724,24 +427,33 @@ static bool sandboxes_left(void)
 /* After airlockd: roles first, so that nothing new is built; then every sandbox. */
 static void stop_all(void)
 {
-	int64_t until = clock_monotonic_ms() + STOP_ALL_MS;
+	int64_t now = clock_monotonic_ms(), until = now + STOP_ALL_MS;
+	struct peer *gateway = &h.peers[PEER_GATEWAY];
 
 	for (int k = 0; k < PEERS; k++)
-		peer_kill(&h.peers[k]);
+		if (k != PEER_GATEWAY)
+			peer_kill(&h.peers[k]);
+	/* It writes the last lines of its logs. */
+	if (gateway->pid > 0)
+		kill(gateway->pid, SIGTERM);
+	fd_close(&gateway->sock);
+	gateway->kill_at_ms = now + STOP_GATEWAY_MS;
 	/* Closing the write end ends also what was being built and is in no table. */
 	fd_close(&h.l->lifeline[1]);
 	for (struct sandbox *s = h.sandboxes; s < h.sandboxes + LAYOUT_SLOTS; s++)
 		if (s->state == BLANK || s->state == USED)
-			kill_sandbox(s);
+			sandbox_kill(s);
 	for (;;) {
 		struct pollfd p = { .fd = h.signals, .events = POLLIN };
-		int64_t left = until - clock_monotonic_ms();
 		bool peers = false;
+		now = clock_monotonic_ms();
+		if (gateway->kill_at_ms && now >= gateway->kill_at_ms)
+			peer_kill(gateway);
 		for (int k = 0; k < PEERS; k++)
 			peers |= h.peers[k].pid > 0;
-		if (left <= 0 || (!peers && !sandboxes_left()))
+		if (now >= until || (!peers && !sandboxes_left()))
 			break;
-		poll(&p, 1, (int)left);
+		poll(&p, 1, (int)((gateway->kill_at_ms ? gateway->kill_at_ms : until) - now));
 		on_signal();
 	}
 	while (waitpid(-1, NULL, WNOHANG) > 0)
@@ -779,20 +491,24 @@ static void block_signals(void)
 
 int handover_main(struct launcher *l)
 {
-	static const char *const names[PEERS] = { "airlockd", "builder", "sweeper" };
+	static const char *const names[PEERS] = { "airlockd", "builder", "sweeper", "gateway" };
 
 	h.l = l;
 	block_signals();
 	for (size_t i = 0; i < LAYOUT_SLOTS; i++) {
 		struct sandbox *s = &h.sandboxes[i];
-		s->pidfd = s->control = s->handover = s->userns = -1;
+		s->pidfd = s->control = s->handover = s->userns = s->catch = -1;
 		for (size_t k = 0; k < LD_SLOT_FDS; k++)
 			s->measure[k] = -1;
+		for (size_t k = 0; k < NET_FDS; k++)
+			s->net[k] = -1;
 	}
 	for (int k = 0; k < PEERS; k++)
 		h.peers[k] = (struct peer){ .name = names[k], .sock = -1 };
 	start_peer(PEER_SWEEPER);
 	start_peer(PEER_BUILDER);
+	if (l->options.egress_user)
+		start_peer(PEER_GATEWAY);
 	start_peer(PEER_DAEMON);
 	for (;;) {
 		int64_t now = clock_monotonic_ms();
@@ -811,12 +527,9 @@ int handover_main(struct launcher *l)
 		/* A poll that failed for want of memory has filled nothing in; the next one may. */
 		if (poll(p, PEERS + 1, next_timeout(now)) < 0)
 			continue;
-		if (p[PEER_DAEMON].revents)
-			drain(PEER_DAEMON);
-		if (p[PEER_BUILDER].revents)
-			drain(PEER_BUILDER);
-		if (p[PEER_SWEEPER].revents)
-			drain(PEER_SWEEPER);
+		for (int k = 0; k < PEERS; k++)
+			if (p[k].revents)
+				drain((enum peer_kind)k);
 		if (p[PEERS].revents)
 			on_signal();
 		if (h.again)

@@ -22,6 +22,9 @@
 #include "launcher/options.h"
 #include "launcher/volume.h"
 
+/* Exit status of a refused start: a configuration or a host that no restart will change. */
+#define EXIT_CONFIG 78
+
 struct launcher {
 	struct launcher_options options;
 	char directory[4000]; /* where our other programs are */
@@ -32,8 +35,11 @@ struct launcher {
 	int lifeline[2]; /* owned: init holds the read end; the write end lives here alone */
 	uid_t user;	 /* airlockd's */
 	gid_t group;
+	uid_t gateway_user; /* only with options.egress_user */
+	gid_t gateway_group;
 	struct cgroup cgroup;
 	struct volumes volumes;
+	bool all_ports;	 /* connections to every port are caught (launcher/catch.h) */
 	uint32_t layers; /* posture bits that this host offers */
 	int first_fd;	 /* every descriptor below it was opened before the first sandbox */
 };

@@ -27,6 +27,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "ipc/posture.h"
+#include "launcher/egress.h"
 #include "launcher/host.h"
 #include "launcher/launcher.h"
 #include "launcher/sibling.h"
@@ -34,7 +35,6 @@
 #include "sandbox/layout.h"
 
 #define LOCK_DIR "/run/airlock"
-#define EXIT_CONFIG 78
 /* include/uapi/linux/memfd.h, 6.3 */
 #define AIRLOCK_MFD_EXEC 0x0010u
 
@@ -262,6 +262,8 @@ static int prepare(struct launcher *l, struct err *err)
 	r = raise_limits(err);
 	if (r == 0)
 		r = find_user(l, err);
+	if (r == 0)
+		r = egress_prepare(l, err);
 	if (r == 0)
 		r = take_number(l, err);
 	if (r == 0)

@@ -31,6 +31,10 @@ static const struct option {
 	{ "--volume-size-mb", NUMBER, AT(volume_size_mb), 0, 1u << 30, NULL },
 	{ "--volumes", CHOICE, AT(volumes), 0, 0, "auto btrfs plain" },
 	{ "--mode", CHOICE, AT(single), 0, 0, "multi single" },
+	{ "--egress-user", TEXT, AT(egress_user), 0, 0, NULL },
+	{ "--egress-log-dir", TEXT, AT(egress_log_dir), 0, 0, NULL },
+	{ "--egress-log-days", NUMBER, AT(egress_log_days), 1, 3650, NULL },
+	{ "--egress-dns", TEXT, AT(egress_dns), 0, 0, NULL },
 	{ "--image", IMAGE, 0, 0, 0, NULL },
 #undef AT
 };
@@ -91,7 +95,8 @@ int launcher_options_parse(int argc, char **argv, struct launcher_options *ret, 
 					  .memory_mb = 256,
 					  .pids = 64,
 					  .cpu_milli = 1000,
-					  .tmp_mb = 64 };
+					  .tmp_mb = 64,
+					  .egress_log_days = 30 };
 	for (int i = 1; i < argc; i += 2) {
 		const struct option *o = NULL;
 		for (size_t k = 0; k < ARRAY_SIZE(options); k++)
@@ -105,7 +110,9 @@ int launcher_options_parse(int argc, char **argv, struct launcher_options *ret, 
 			return err_set(err, EINVAL, "%s: bad or missing value", argv[i]);
 	}
 	if (!ret->state_dir || ret->state_dir[0] != '/' || !ret->user || ret->config_fd < 0 ||
-	    ret->listen_fd < 0)
+	    ret->listen_fd < 0 ||
+	    (ret->egress_user &&
+	     (!ret->egress_log_dir || ret->egress_log_dir[0] != '/' || !ret->egress_dns)))
 		return err_set(err, EINVAL,
 			       "the launcher is started by `airlock serve`, not by hand");
 	return 0;

@@ -24,6 +24,11 @@ struct launcher_options {
 	uint64_t volume_size_mb; /* 0: the default */
 	int volumes;		 /* VOLUMES_... */
 	bool single;
+	/* Egress; NULL: no sandbox of this server has it, and there is no gateway. */
+	const char *egress_user;
+	const char *egress_log_dir; /* absolute */
+	const char *egress_dns;	    /* comma list of addresses */
+	uint64_t egress_log_days;
 	const char *images[OPTIONS_IMAGES_MAX]; /* "NAME=TARFILE" */
 	unsigned n_images;
 };

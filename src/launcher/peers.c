@@ -15,22 +15,34 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "ipc/wire.h"
 #include "launcher/sibling.h"
 
-/* A burst of announcements must fit while airlockd is busy. */
+/* A burst of announcements must fit while the other end is busy. */
 #define SOCKET_BUFFER (1024 * 1024)
+#define PROGRAM_FDS_MAX 3
 
-static int open_channel(int *ret_mine, int *ret_theirs, struct err *err)
+int peer_channel_open(int ret_socks[2], struct err *err)
 {
-	int socks[2], size = SOCKET_BUFFER;
-	int r = wire_pair_open(socks, err);
+	int size = SOCKET_BUFFER;
+	int r = wire_pair_open(ret_socks, err);
 
 	if (r < 0)
 		return r;
 	for (int i = 0; i < 2; i++)
-		if (setsockopt(socks[i], SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size)) < 0)
-			setsockopt(socks[i], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+		if (setsockopt(ret_socks[i], SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size)) < 0)
+			setsockopt(ret_socks[i], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+	return 0;
+}
+
+static int open_channel(int *ret_mine, int *ret_theirs, struct err *err)
+{
+	int socks[2];
+	int r = peer_channel_open(socks, err);
+
+	if (r < 0)
+		return r;
 	*ret_mine = socks[0];
 	*ret_theirs = socks[1];
 	return 0;
@@ -86,59 +98,90 @@ int peer_start_role(struct peer *p, struct launcher *l, void (*role)(struct laun
 	return 0;
 }
 
-static _Noreturn void become_daemon(struct launcher *l, int sock)
+/* A program of ours: words is its command line, fds become 3, 4, ... */
+struct program {
+	const char *const *words; /* NULL-terminated; the first is its name */
+	const int *fds;
+	int n_fds;
+	uid_t user;
+	gid_t group;
+};
+
+static _Noreturn void become(const struct launcher *l, const struct program *x)
 {
-	static char name[] = "airlockd", option[] = "--state-dir";
 	static char *envp[] = { NULL };
-	char path[4096], state[4096];
-	char *argv[] = { name, option, state, NULL };
-	int fds[] = { sock, l->options.config_fd, l->options.listen_fd };
+	char path[4096];
+	int fds[PROGRAM_FDS_MAX];
 	sigset_t none;
 
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	for (int i = 0; i < 3; i++) {
-		fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 64);
+	for (int i = 0; i < x->n_fds; i++) {
+		fds[i] = fcntl(x->fds[i], F_DUPFD_CLOEXEC, 64);
 		if (fds[i] < 0)
 			_exit(1);
 	}
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < x->n_fds; i++)
 		if (dup3(fds[i], 3 + i, 0) < 0)
 			_exit(1);
-	if (syscall(SYS_close_range, 6, ~0u, CLOSE_RANGE_CLOEXEC) < 0)
+	if (syscall(SYS_close_range, 3 + x->n_fds, ~0u, CLOSE_RANGE_CLOEXEC) < 0)
 		_exit(1);
 	/* Opened as root: its user need not be able to go where it lies, in root's home say. */
-	int program = sibling_path(l->directory, "airlockd", path, sizeof(path)) < 0
+	int program = sibling_path(l->directory, x->words[0], path, sizeof(path)) < 0
 			      ? -1
 			      : open(path, O_PATH | O_CLOEXEC);
-	if (program < 0 || strlen(l->options.state_dir) >= sizeof(state))
+	if (program < 0)
 		_exit(1);
-	memcpy(state, l->options.state_dir, strlen(l->options.state_dir) + 1);
 	if (chdir("/") < 0 || setgroups(0, NULL) < 0 ||
-	    setresgid(l->group, l->group, l->group) < 0 ||
-	    setresuid(l->user, l->user, l->user) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+	    setresgid(x->group, x->group, x->group) < 0 ||
+	    setresuid(x->user, x->user, x->user) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		_exit(1);
 	/* Cleared by the change of ids. */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
 		_exit(1);
-	syscall(SYS_execveat, program, "", argv, envp, AT_EMPTY_PATH);
+	syscall(SYS_execveat, program, "", (char *const *)(uintptr_t)x->words, envp, AT_EMPTY_PATH);
 	_exit(1);
 }
 
-int peer_start_daemon(struct peer *p, struct launcher *l, struct err *err)
+static int start_program(struct peer *p, struct launcher *l, struct program *x, int *fds,
+			 struct err *err)
 {
-	_cleanup_fd_ int mine = -1, theirs = -1;
-	int r = open_channel(&mine, &theirs, err);
+	_cleanup_fd_ int mine = -1;
+	int r = open_channel(&mine, &fds[0], err);
 
 	if (r < 0)
 		return r;
 	pid_t pid = fork();
-	if (pid < 0)
-		return err_errno(err, "cannot fork airlockd");
 	if (pid == 0)
-		become_daemon(l, theirs);
+		become(l, x);
+	fd_close(&fds[0]);
+	if (pid < 0)
+		return err_errno(err, "cannot fork %s", p->name);
 	started(p, pid, &mine);
 	return 0;
+}
+
+int peer_start_daemon(struct peer *p, struct launcher *l, struct err *err)
+{
+	const char *words[] = { "airlockd", "--state-dir", l->options.state_dir, NULL };
+	int fds[] = { -1, l->options.config_fd, l->options.listen_fd };
+	struct program x = { words, fds, ARRAY_SIZE(fds), l->user, l->group };
+
+	return start_program(p, l, &x, fds, err);
+}
+
+int peer_start_gateway(struct peer *p, struct launcher *l, struct err *err)
+{
+	const struct launcher_options *o = &l->options;
+	char days[24];
+	const char *words[] = { "airlock-gateway", "--log-dir", o->egress_log_dir,
+				"--log-days",	   days,	"--dns",
+				o->egress_dns,	   NULL };
+	int fds[] = { -1 };
+	struct program x = { words, fds, ARRAY_SIZE(fds), l->gateway_user, l->gateway_group };
+
+	snprintf(days, sizeof(days), "%llu", (unsigned long long)o->egress_log_days);
+	return start_program(p, l, &x, fds, err);
 }
 
 void peer_kill(struct peer *p)
@@ -152,6 +195,7 @@ void peer_kill(struct peer *p)
 void peer_close(struct peer *p)
 {
 	fd_close(&p->sock);
+	p->greeted = false;
 	p->kill_at_ms = 0;
 	p->pid = 0;
 }

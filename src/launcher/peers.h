@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * peers: starting and ending the processes that the launcher supervises. airlockd is exec'd as its
- * own user with an empty environment and three descriptors; roles are forked and keep only what was
- * opened before the first sandbox.
+ * peers: starting and ending the processes that the launcher supervises. airlockd and the gateway
+ * are exec'd, each as its own user, with an empty environment and no descriptors but those named
+ * here; roles are forked and keep only what was opened before the first sandbox.
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -14,8 +15,9 @@
 
 struct peer {
 	const char *name;
-	pid_t pid; /* 0: not running */
-	int sock;  /* owned; -1: none */
+	pid_t pid;    /* 0: not running */
+	int sock;     /* owned; -1: none */
+	bool greeted; /* it has said hello */
 	uint32_t restarts;
 	int64_t started_ms;
 	int64_t start_at_ms; /* 0: nothing is due */
@@ -24,7 +26,12 @@ struct peer {
 
 int peer_start_role(struct peer *p, struct launcher *l, void (*role)(struct launcher *l, int sock),
 		    struct err *err);
+/* 3: its socket, 4: configuration, 5: the listening socket. */
 int peer_start_daemon(struct peer *p, struct launcher *l, struct err *err);
+/* 3: its socket. */
+int peer_start_gateway(struct peer *p, struct launcher *l, struct err *err);
+/* A socket pair that takes a burst of messages. */
+int peer_channel_open(int ret_socks[2], struct err *err);
 /* Sends SIGKILL and closes the socket; the end is seen by reaping. */
 void peer_kill(struct peer *p);
 /* After it was reaped. */

@@ -40,6 +40,14 @@ static void all_options_are_read(void **state)
 					     "single",
 					     "--volume-size-mb",
 					     "2048",
+					     "--egress-user",
+					     "airlock-gw",
+					     "--egress-log-dir",
+					     "/l",
+					     "--egress-log-days",
+					     "7",
+					     "--egress-dns",
+					     "9.9.9.9",
 					     "--image",
 					     "a:latest=/x.tar",
 					     "--image",
@@ -58,15 +66,20 @@ static void all_options_are_read(void **state)
 	assert_int_equal(o.volume_size_mb, 2048);
 	assert_int_equal(o.n_images, 2);
 	assert_string_equal(o.images[1], "b=/y.tar");
+	assert_string_equal(o.egress_user, "airlock-gw");
+	assert_string_equal(o.egress_log_dir, "/l");
+	assert_int_equal(o.egress_log_days, 7);
+	assert_string_equal(o.egress_dns, "9.9.9.9");
 }
 
 static void bad_values_are_refused_by_name(void **state)
 {
 	static const char *const cases[][2] = {
-		{ "--memory-mb", "31" },    { "--memory-mb", "0x40" },	{ "--pids", "-1" },
-		{ "--pids", "15" },	    { "--cpu-milli", "99" },	{ "--tmp-mb", "" },
-		{ "--volumes", "zfs" },	    { "--mode", "many" },	{ "--config-fd", "2" },
-		{ "--listen-fd", "99999" }, { "--image", "no-equals" }, { "--nonsense", "1" },
+		{ "--memory-mb", "31" },      { "--memory-mb", "0x40" },  { "--pids", "-1" },
+		{ "--pids", "15" },	      { "--cpu-milli", "99" },	  { "--tmp-mb", "" },
+		{ "--volumes", "zfs" },	      { "--mode", "many" },	  { "--config-fd", "2" },
+		{ "--listen-fd", "99999" },   { "--image", "no-equals" }, { "--nonsense", "1" },
+		{ "--egress-log-days", "0" },
 	};
 	struct launcher_options o;
 	struct err err;
@@ -99,6 +112,24 @@ static void an_option_without_value_is_refused(void **state)
 	assert_true(parse(words, ARRAY_SIZE(words), &o, &err) < 0);
 }
 
+static void a_gateway_without_name_servers_or_log_directory_is_refused(void **state)
+{
+	static const char *const cases[][4] = {
+		{ "--egress-log-dir", "/l", "--memory-mb", "64" },
+		{ "--egress-dns", "9.9.9.9", "--memory-mb", "64" },
+		{ "--egress-dns", "9.9.9.9", "--egress-log-dir", "relative" },
+	};
+	struct launcher_options o;
+	struct err err;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		const char *words[] = { NEEDED,	     "--egress-user", "airlock-gw", cases[i][0],
+					cases[i][1], cases[i][2],     cases[i][3] };
+		assert_true(parse(words, ARRAY_SIZE(words), &o, &err) < 0);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -106,6 +137,7 @@ int main(void)
 		cmocka_unit_test(bad_values_are_refused_by_name),
 		cmocka_unit_test(a_start_by_hand_says_who_starts_it),
 		cmocka_unit_test(an_option_without_value_is_refused),
+		cmocka_unit_test(a_gateway_without_name_servers_or_log_directory_is_refused),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -82,6 +82,8 @@ static const struct plan_step rest[] = {
 	{ .op = PLAN_LOOPBACK },
 };
 
+static const struct plan_step listen_step = { .op = PLAN_LISTEN };
+
 static const struct plan_step rlimits[] = {
 	RLIMIT(RLIMIT_NOFILE, 1024, 4096),
 	RLIMIT(RLIMIT_CORE, 0, 0),
@@ -120,6 +122,8 @@ void plan_make(struct plan *plan, const struct plan_spec *spec)
 	if (!knob_off(KNOB_MASK_PROC))
 		add(plan, masks, ARRAY_SIZE(masks));
 	add(plan, rest, ARRAY_SIZE(rest));
+	if (spec->egress)
+		add(plan, &listen_step, 1);
 	if (!knob_off(KNOB_RLIMITS))
 		add(plan, rlimits, ARRAY_SIZE(rlimits));
 }
@@ -129,7 +133,8 @@ static const char *const op_names[] = {
 	[PLAN_DEVPTS] = "devpts",	[PLAN_WRITE] = "write",
 	[PLAN_MASK_FILE] = "mask-file", [PLAN_MASK_FOLDER] = "mask-folder",
 	[PLAN_READ_ONLY] = "read-only", [PLAN_HOSTNAME] = "hostname",
-	[PLAN_LOOPBACK] = "loopback",	[PLAN_RLIMIT] = "rlimit",
+	[PLAN_LOOPBACK] = "loopback",	[PLAN_LISTEN] = "listen",
+	[PLAN_RLIMIT] = "rlimit",
 };
 
 void plan_format(const struct plan_step *step, char *out, size_t size)

@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,6 +21,7 @@ enum plan_op {
 	PLAN_READ_ONLY,	  /* path, when it exists, becomes a read-only mount of itself */
 	PLAN_HOSTNAME,	  /* text */
 	PLAN_LOOPBACK,	  /* bring lo up */
+	PLAN_LISTEN,	  /* routes and sockets of egress (launcher/net.h) */
 	PLAN_RLIMIT,	  /* number: RLIMIT_..., soft, hard */
 };
 
@@ -33,6 +35,7 @@ struct plan_step {
 
 struct plan_spec {
 	uint32_t tmp_mb;
+	bool egress;
 };
 
 #define PLAN_STEPS_MAX 48

@@ -86,6 +86,25 @@ static void a_plan_made_twice_is_the_same(void **state)
 	assert_int_equal(plan.n_steps, n);
 }
 
+static void only_egress_listens_and_only_after_loopback_is_up(void **state)
+{
+	struct plan with;
+	size_t up = 0, listens = 0;
+
+	(void)state;
+	plan_make(&with, &(struct plan_spec){ .tmp_mb = 64, .egress = true });
+	assert_int_equal(with.n_steps, plan.n_steps + 1);
+	for (size_t i = 0; i < with.n_steps; i++) {
+		if (with.steps[i].op == PLAN_LOOPBACK)
+			up = i;
+		if (with.steps[i].op == PLAN_LISTEN)
+			listens = i;
+	}
+	assert_true(up > 0 && listens > up);
+	for (size_t i = 0; i < plan.n_steps; i++)
+		assert_int_not_equal(plan.steps[i].op, PLAN_LISTEN);
+}
+
 static void images_never_bring_their_own_proc_dev_or_tmp(void **state)
 {
 	static const char *const ours[] = { "proc", "dev", "sys", "tmp", "run", "workspace" };
@@ -120,6 +139,7 @@ int main(void)
 		cmocka_unit_test_setup(tmp_has_a_size_and_an_inode_limit_and_no_exec, make),
 		cmocka_unit_test_setup(what_shows_the_whole_machine_is_masked, make),
 		cmocka_unit_test_setup(no_core_files, make),
+		cmocka_unit_test_setup(only_egress_listens_and_only_after_loopback_is_up, make),
 		cmocka_unit_test_setup(a_plan_made_twice_is_the_same, make),
 		cmocka_unit_test(images_never_bring_their_own_proc_dev_or_tmp),
 		cmocka_unit_test(no_two_slots_of_a_host_share_an_id),

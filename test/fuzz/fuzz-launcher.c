@@ -1,22 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * What a hostile airlockd sends to the launcher's hand-over role: a stream of datagrams, each with
- * up to four descriptors. Builder and sweeper are socket pairs that nobody reads; before the stream
- * two sandboxes are made known, one of them with a hand-over done, so that every state is reached.
- * Whatever the input: no descriptor is lost, no sandbox changes its tenant, and a volume's name
- * that reached the sweeper is one of ours.
+ * up to four descriptors. Builder, sweeper and gateway are socket pairs that nobody reads; before
+ * the stream two sandboxes are made known, one of them with a hand-over done, so that every state
+ * is reached. Whatever the input: no descriptor is lost, no sandbox changes its tenant, and a
+ * volume's name that reached the sweeper is one of ours.
  *
  * Input: 1 byte, odd: the hello was done (it holds the build's id, which no seed can know); then
  * per datagram 1 byte length, 1 byte number of descriptors, and the bytes.
  */
+#include "launcher/handover-daemon.c"
+#include "launcher/handover-gateway.c"
 #include "launcher/handover.c"
 
 #include <assert.h>
+#include <sys/socket.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static struct launcher launcher;
-static int ends[PEERS] = { -1, -1, -1 };
+static int ends[PEERS] = { -1, -1, -1, -1 };
 
 _Noreturn void builder_main(struct launcher *l, int sock)
 {
@@ -47,6 +50,16 @@ int peer_start_daemon(struct peer *p, struct launcher *l, struct err *err)
 	return err_set(err, ENOSYS, "not here");
 }
 
+int peer_start_gateway(struct peer *p, struct launcher *l, struct err *err)
+{
+	return peer_start_daemon(p, l, err);
+}
+
+int peer_channel_open(int ret_socks[2], struct err *err)
+{
+	return wire_pair_open(ret_socks, err);
+}
+
 void peer_kill(struct peer *p)
 {
 	fd_close(&p->sock);
@@ -74,7 +87,11 @@ static void known(uint32_t slot, enum sandbox_state state)
 	struct err err;
 
 	assert(wire_pair_open(socks, &err) == 0);
-	*s = (struct sandbox){ .state = state, .generation = slot + 1, .tenant = 5, .pid = 0 };
+	*s = (struct sandbox){
+		.state = state, .generation = slot + 1, .tenant = 5, .pid = 0, .catch = -1
+	};
+	for (size_t k = 0; k < NET_FDS; k++)
+		s->net[k] = -1;
 	s->pidfd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	s->control = socks[0];
 	s->handover = socks[1];
@@ -89,12 +106,15 @@ static void open_all(void)
 	struct err err;
 
 	h.l = &launcher;
-	h.greeted = false;
 	for (size_t i = 0; i < LAYOUT_SLOTS; i++) {
 		struct sandbox *s = &h.sandboxes[i];
-		*s = (struct sandbox){ .pidfd = -1, .control = -1, .handover = -1, .userns = -1 };
+		*s = (struct sandbox){
+			.pidfd = -1, .control = -1, .handover = -1, .userns = -1, .catch = -1
+		};
 		for (size_t k = 0; k < LD_SLOT_FDS; k++)
 			s->measure[k] = -1;
+		for (size_t k = 0; k < NET_FDS; k++)
+			s->net[k] = -1;
 	}
 	for (int k = 0; k < PEERS; k++) {
 		int socks[2];
@@ -110,7 +130,7 @@ static void close_all(void)
 {
 	for (size_t i = 0; i < LAYOUT_SLOTS; i++)
 		if (h.sandboxes[i].state != FREE)
-			release(&h.sandboxes[i]);
+			sandbox_release(&h.sandboxes[i]);
 	for (int k = 0; k < PEERS; k++) {
 		fd_close(&h.peers[k].sock);
 		fd_close(&ends[k]);
@@ -176,7 +196,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	unsigned before = count_descriptors();
 	open_all();
-	h.greeted = data[0] & 1;
+	h.peers[PEER_DAEMON].greeted = data[0] & 1;
 	data++;
 	size--;
 	while (size >= 2 && h.peers[PEER_DAEMON].sock >= 0) {

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What airlockd asks of the hand-over role, and what it is told. airlockd is not trusted: each
+ * message is checked by type, length, names and numbers; one that does not pass ends airlockd,
+ * which is then started anew.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "ipc/posture.h"
+#include "launcher/handover.h"
+#include "sandbox/knobs.h"
+
+/* ---- Sending ---- */
+
+void daemon_send(uint8_t type, uint32_t id, const void *body, size_t len, const int *fds,
+		 unsigned n)
+{
+	struct peer *p = &h.peers[PEER_DAEMON];
+
+	if (p->sock < 0 || !p->greeted)
+		return;
+	int r = wire_send(p->sock, type, id, body, len, fds, n);
+	if (r < 0 && r != -EAGAIN && r != -EPIPE)
+		r = wire_send(p->sock, type, id, body, len, fds, n); /* short of memory */
+	if (r < 0)
+		peer_kill(p); /* it does not read; a new one gets the whole list */
+}
+
+static void daemon_done(uint32_t id, int code, const char *text)
+{
+	struct msg_done body = { .code = (uint32_t)code };
+
+	snprintf(body.text, sizeof(body.text), "%.199s", text);
+	daemon_send(LD_DONE, id, &body, sizeof(body), NULL, 0);
+}
+
+void daemon_announce_slot(struct sandbox *s)
+{
+	struct ld_slot body = { (uint32_t)(s - h.sandboxes), (uint32_t)h.l->cgroup.version };
+
+	if (s->measure[0] >= 0)
+		daemon_send(LD_SLOT, 0, &body, sizeof(body), s->measure, LD_SLOT_FDS);
+}
+
+void daemon_announce(struct sandbox *s)
+{
+	struct ld_sandbox body = { .sandbox = sandbox_name(s),
+				   .tenant = s->tenant,
+				   .egress = s->egress,
+				   .posture = s->posture,
+				   .used = s->state == USED };
+
+	memcpy(body.image, s->image, sizeof(body.image));
+	daemon_send(LD_SANDBOX, s->request, &body, sizeof(body), &s->control, 1);
+}
+
+/* A free slot, one that served the tenant before when there is one: its cgroup is there already. */
+static struct sandbox *free_slot(uint32_t tenant)
+{
+	struct sandbox *best = NULL;
+
+	for (struct sandbox *s = h.sandboxes; s < h.sandboxes + LAYOUT_SLOTS; s++) {
+		if (s->state != FREE)
+			continue;
+		if (s->generation && s->tenant == tenant)
+			return s;
+		if (!best || (best->generation && !s->generation))
+			best = s;
+	}
+	return best;
+}
+
+/* ---- Messages of airlockd ---- */
+
+static void send_hello(uint32_t id)
+{
+	struct ld_hello body = { .cgroup_version = (uint8_t)h.l->cgroup.version,
+				 .volumes = (uint8_t)h.l->volumes.kind,
+				 .quota = (uint8_t)h.l->volumes.quota,
+				 .gateway = h.l->options.egress_user != NULL,
+				 .all_ports = h.l->all_ports,
+				 .server = h.l->server,
+				 .layers = h.l->layers,
+				 .required = LAUNCHER_POSTURE_MULTI };
+
+	snprintf(body.build, sizeof(body.build), "%s", ipc_build_id);
+	daemon_send(LD_HELLO, id, &body, sizeof(body), NULL, 0);
+}
+
+static void announce_volume(void *data, const char *name, uint32_t tenant)
+{
+	struct ld_volume body = { .tenant = tenant };
+
+	(void)data;
+	snprintf(body.volume, sizeof(body.volume), "%s", name);
+	daemon_send(LD_VOLUME, 0, &body, sizeof(body), NULL, 0);
+}
+
+static int on_hello(const struct wire_msg *msg)
+{
+	struct err err;
+
+	if (!handover_same_build(&h.peers[PEER_DAEMON], msg))
+		return -EPROTO;
+	h.peers[PEER_DAEMON].greeted = true;
+	h.served = true;
+	send_hello(msg->head.id);
+	for (struct sandbox *s = h.sandboxes; s < h.sandboxes + LAYOUT_SLOTS; s++)
+		daemon_announce_slot(s);
+	for (struct sandbox *s = h.sandboxes; s < h.sandboxes + LAYOUT_SLOTS; s++)
+		if (s->state == BLANK || s->state == USED)
+			daemon_announce(s);
+	if (volume_each(&h.l->volumes, announce_volume, NULL, &err) < 0)
+		log_event(LOG_ERROR, "volume_list", LOG_STR("why", err.text));
+	daemon_send(LD_READY, 0, NULL, 0, NULL, 0);
+	gateway_connect();
+	return 0;
+}
+
+int daemon_build_failed(uint32_t id, int code, const char *text)
+{
+	struct msg_done body = { .code = (uint32_t)code };
+
+	snprintf(body.text, sizeof(body.text), "%.199s", text);
+	daemon_send(LD_BUILD_FAILED, id, &body, sizeof(body), NULL, 0);
+	return 0;
+}
+
+static int on_build(const struct wire_msg *msg)
+{
+	struct dl_build want;
+	struct lb_build body = { 0 };
+
+	memcpy(&want, msg->body, sizeof(want));
+	if (want.egress > (h.l->options.egress_user != NULL) || !want.image[0] ||
+	    want.image[sizeof(want.image) - 1] || strchr(want.image, '/') || want.image[0] == '.')
+		return -EPROTO;
+	struct sandbox *s = h.stopping ? NULL : free_slot(want.tenant);
+	if (!s)
+		return daemon_build_failed(msg->head.id, EAGAIN, "no slot is free");
+	s->state = BUILDING;
+	s->generation = ++h.generations;
+	s->tenant = want.tenant;
+	s->egress = want.egress;
+	s->request = msg->head.id;
+	memcpy(s->image, want.image, sizeof(s->image));
+	body.sandbox = sandbox_name(s);
+	body.tenant = want.tenant;
+	body.egress = want.egress;
+	memcpy(body.image, want.image, sizeof(body.image));
+	if (wire_send(h.peers[PEER_BUILDER].sock, LB_BUILD, msg->head.id, &body, sizeof(body), NULL,
+		      0) < 0) {
+		sandbox_release(s);
+		return daemon_build_failed(msg->head.id, EAGAIN, "the builder is busy");
+	}
+	return 0;
+}
+
+static int map_mount(int volume, int userns)
+{
+	/* NOSUID, NODEV: init drops its right to change them right after the attach. */
+	struct mount_attr attr = { .attr_set = MOUNT_ATTR_IDMAP | MOUNT_ATTR_NOSUID |
+					       MOUNT_ATTR_NODEV,
+				   .userns_fd = (uint64_t)userns };
+	_cleanup_fd_ int mount =
+		open_tree(volume, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+
+	if (mount < 0 || mount_setattr(mount, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0)
+		return -errno;
+	return take_fd(&mount);
+}
+
+/* Everything from the name to the descriptor on its way to init. */
+static int hand_over(struct sandbox *s, const char *name)
+{
+	struct li_attach body = { 0 };
+	_cleanup_fd_ int volume = -1, mount = -1;
+	uint32_t tenant;
+	struct err err;
+
+	int r = volume_open(&h.l->volumes, name, &volume, &tenant, &err);
+	if (r < 0)
+		return r;
+	if (tenant != s->tenant && !knob_off(KNOB_TENANT_MATCH)) {
+		log_event(LOG_ERROR, "tenant_mismatch", LOG_INT("sandbox", s->tenant),
+			  LOG_INT("volume", tenant));
+		return -EACCES;
+	}
+	mount = map_mount(volume, s->userns);
+	if (mount < 0)
+		return mount;
+	return wire_send(s->handover, LI_ATTACH, 0, &body, sizeof(body), &mount, 1);
+}
+
+static int on_handover(const struct wire_msg *msg)
+{
+	struct dl_handover body;
+
+	memcpy(&body, msg->body, sizeof(body));
+	if (!volume_name_ok(body.volume))
+		return -EPROTO;
+	struct sandbox *s = sandbox_find(body.sandbox);
+	if (!s)
+		return 0; /* it died meanwhile; LD_GONE is on its way */
+	if (s->state != BLANK)
+		return -EPROTO;
+	s->state = USED;
+	int r = hand_over(s, body.volume);
+	fd_close(&s->handover);
+	fd_close(&s->userns);
+	if (r < 0) {
+		struct ld_handover_failed failed = { body.sandbox, (uint32_t)-r };
+		daemon_send(LD_HANDOVER_FAILED, 0, &failed, sizeof(failed), NULL, 0);
+		sandbox_kill(s);
+	}
+	return 0;
+}
+
+static int on_kill(const struct wire_msg *msg)
+{
+	struct msg_sandbox name;
+
+	memcpy(&name, msg->body, sizeof(name));
+	struct sandbox *s = sandbox_find(name);
+	if (s)
+		sandbox_kill(s);
+	else
+		daemon_send(LD_GONE, 0, &name, sizeof(name), NULL, 0);
+	return 0;
+}
+
+struct call *daemon_next_call(void)
+{
+	struct call *c = &h.calls[h.first_call];
+
+	h.first_call = (h.first_call + 1) % CALLS_MAX;
+	h.n_calls--;
+	return c;
+}
+
+void daemon_refuse_call(const struct call *c, const char *text)
+{
+	struct ld_volume_stat body = { .code = EAGAIN };
+
+	if (c->type == LS_VOLUME_STAT)
+		daemon_send(LD_VOLUME_STAT, c->id, &body, sizeof(body), NULL, 0);
+	else
+		daemon_done(c->id, EAGAIN, text);
+}
+
+/* Volume calls go to the sweeper as they are, under the same id, after the name was checked. */
+static int forward(const struct wire_msg *msg, uint8_t type, const char *name)
+{
+	struct call c = { .type = type, .id = msg->head.id };
+
+	if (name && !volume_name_ok(name))
+		return -EPROTO;
+	if (h.n_calls == CALLS_MAX || wire_send(h.peers[PEER_SWEEPER].sock, type, msg->head.id,
+						msg->body, msg->body_len, NULL, 0) < 0)
+		daemon_refuse_call(&c, "the sweeper is busy");
+	else
+		h.calls[(h.first_call + h.n_calls++) % CALLS_MAX] = c;
+	return 0;
+}
+
+int daemon_on_message(const struct wire_msg *msg)
+{
+	struct dl_volume_create create;
+	struct dl_volume volume;
+
+	if ((msg->head.type == DL_HELLO) == h.peers[PEER_DAEMON].greeted)
+		return -EPROTO; /* hello is the first message, and only that */
+	switch (msg->head.type) {
+	case DL_HELLO:
+		return on_hello(msg);
+	case DL_BUILD:
+		return on_build(msg);
+	case DL_HANDOVER:
+		return on_handover(msg);
+	case DL_KILL:
+		return on_kill(msg);
+	case DL_VOLUME_CREATE:
+		memcpy(&create, msg->body, sizeof(create));
+		return forward(msg, LS_VOLUME_CREATE, create.volume);
+	case DL_VOLUME_DELETE:
+		memcpy(&volume, msg->body, sizeof(volume));
+		return forward(msg, LS_VOLUME_DELETE, volume.volume);
+	case DL_VOLUME_STAT:
+		memcpy(&volume, msg->body, sizeof(volume));
+		return forward(msg, LS_VOLUME_STAT, volume.volume);
+	case DL_STATUS:
+		return forward(msg, LS_STATUS, NULL);
+	}
+	return -EPROTO;
+}
