@@ -76,6 +76,19 @@ bool egress_rule_is_valid(struct str rule)
 	return !numeric && (!wildcard || labels >= 2);
 }
 
+bool egress_rule_allows(struct str rule, struct str host)
+{
+	if (!str_starts(rule, STR("*.")))
+		return str_eq(rule, host);
+	struct str tail = str_from(rule, 1);
+	return host.len > tail.len && str_eq(str_from(host, host.len - tail.len), tail);
+}
+
+bool egress_rule_covers(struct str policy, struct str rule)
+{
+	return str_eq(policy, rule) || egress_rule_allows(policy, rule);
+}
+
 static void put_item(struct buf *out, struct str item)
 {
 	_cleanup_buf_ struct buf quoted = BUF(LIST_MAX);
