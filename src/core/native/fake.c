@@ -156,7 +156,9 @@ static struct fake_sandbox *report(struct fake *f, uint32_t id, uint32_t tenant,
 	int socks[2];
 
 	must(f->n < FAKE_SANDBOXES);
-	*s = (struct fake_sandbox){ .tenant = tenant, .fds = { -1, -1, -1, -1 } };
+	*s = (struct fake_sandbox){ .tenant = tenant };
+	for (unsigned i = 0; i < WIRE_FDS; i++)
+		s->fds[i] = -1;
 	s->id = body.sandbox = (struct msg_sandbox){ f->n, f->n + 1 };
 	f->n++;
 	for (unsigned i = 0; i < LD_SLOT_FDS; i++) {
