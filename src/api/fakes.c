@@ -109,6 +109,19 @@ unsigned core_lost_volumes(const struct core *c)
 	return fake.lost_volumes;
 }
 
+const struct egress_list *core_egress(const struct core *c, const struct tenant *t)
+{
+	static const struct egress_list nothing;
+
+	return t == &fake.a ? &fake.policy : &nothing;
+}
+
+void session_egress_refusal(const struct core *c, const struct tenant *t,
+			    const struct session_params *p, struct buf *out)
+{
+	buf_printf(out, "%zu refused", p->n_egress);
+}
+
 void session_create(struct core *c, struct tenant *t, const struct session_params *p, session_fn fn,
 		    void *data)
 {

@@ -89,6 +89,7 @@ struct fake_core {
 	void *data;
 	unsigned outputs; /* that are not freed yet */
 	uint32_t posture;
+	struct egress_list policy; /* of tenant a */
 };
 
 extern struct fake_core fake;

@@ -191,19 +191,13 @@ static const struct route_answer delete_answers[] = {
 	END,
 };
 static const struct route_answer exec_answers[] = {
-	{ "command", "string" },
-	{ "output", "string" },
-	{ "stdout", "string" },
-	{ "stderr", "string" },
-	{ "exit_code", "integer" },
-	{ "timed_out", "boolean" },
-	{ "oom_killed", "boolean" },
-	{ "pids_limit_hit", "boolean" },
-	{ "warnings", "array" },
-	{ "duration_ms", "integer|null" },
-	{ "cpu_ms", "integer|null" },
-	{ "peak_memory_bytes", "integer|null" },
-	END,
+	{ "command", "string" },      { "output", "string" },
+	{ "stdout", "string" },	      { "stderr", "string" },
+	{ "exit_code", "integer" },   { "timed_out", "boolean" },
+	{ "oom_killed", "boolean" },  { "pids_limit_hit", "boolean" },
+	{ "warnings", "array" },      { "duration_ms", "integer|null" },
+	{ "cpu_ms", "integer|null" }, { "peak_memory_bytes", "integer|null" },
+	{ "egress_denied", "array" }, END,
 };
 static const struct route_answer write_answers[] = {
 	{ "status", "string" },

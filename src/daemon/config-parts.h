@@ -27,6 +27,7 @@ struct config {
 	struct config_key *keys; /* owned */
 	size_t n_keys;
 	struct policy_limits_list limits;
+	struct policy_egress_list egress;
 	char *templates_text; /* owned */
 	const char *templates[CONFIG_TEMPLATES_MAX];
 };

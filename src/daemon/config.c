@@ -45,6 +45,7 @@ void config_free(struct config *c)
 		free_secret(c->keys[i].key);
 	}
 	policy_limits_fini(&c->limits);
+	policy_egress_fini(&c->egress);
 	free(c->templates_text);
 	free(c->keys);
 	free(c->values);
@@ -329,4 +330,13 @@ void config_each_limits(const struct config *c,
 {
 	for (size_t i = 0; i < c->limits.n; i++)
 		each(data, str_of(c->limits.items[i].tenant), &c->limits.items[i].limits);
+}
+
+void config_each_egress(const struct config *c,
+			void (*each)(void *data, struct str tenant,
+				     const struct egress_list *rules),
+			void *data)
+{
+	for (size_t i = 0; i < c->egress.n; i++)
+		each(data, str_of(c->egress.items[i].tenant), &c->egress.items[i].rules);
 }

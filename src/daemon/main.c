@@ -32,6 +32,7 @@
 #include "core/core.h"
 #include "core/native/native.h"
 #include "daemon/config.h"
+#include "daemon/policy.h"
 #include "http/server.h"
 #include "ipc/posture.h"
 #include "sandbox/confine.h"
@@ -277,6 +278,58 @@ static void on_limits(void *data, struct str tenant, const struct tenant_limits 
 	core_set_limits(d->core, tenant, limits);
 }
 
+struct policy_load {
+	struct core_egress *entries; /* owned */
+	size_t n;
+};
+
+static void on_egress(void *data, struct str tenant, const struct egress_list *rules)
+{
+	struct policy_load *load = data;
+
+	load->entries = mem_grow(load->entries, load->n + 1, sizeof(*load->entries));
+	load->entries[load->n++] = (struct core_egress){ tenant.data, rules };
+}
+
+static void set_egress(struct daemon *d)
+{
+	struct policy_load load = { 0 };
+
+	config_each_egress(d->config, on_egress, &load);
+	core_set_egress(d->core, load.entries, load.n);
+	free(load.entries);
+}
+
+/* Read on the loop: a regular file of at most a megabyte that was opened just now, and only when
+ * the operator says so. */
+static uint32_t on_policy(void *data, int fd, uint32_t code)
+{
+	struct daemon *d = data;
+	struct policy_egress_list list = { 0 };
+	struct err err;
+
+	if (config_settings(d->config)->egress_fixed) {
+		log_event(LOG_WARN, "policy_file_ignored",
+			  LOG_STR("why", "SANDBOX_EGRESS_POLICY is set"));
+		return 0;
+	}
+	errno = (int)code;
+	int r = fd < 0 ? err_errno(&err, "it cannot be opened")
+		       : policy_read_egress(fd, &list, &err);
+	if (r < 0) {
+		log_event(LOG_ERROR, "policy_refused", LOG_STR("why", err.text));
+		return (uint32_t)err.code;
+	}
+	struct core_egress *entries = mem_new(list.n + 1, sizeof(*entries));
+	for (size_t i = 0; i < list.n; i++)
+		entries[i] = (struct core_egress){ list.items[i].tenant, &list.items[i].rules };
+	core_set_egress(d->core, entries, list.n);
+	log_event(LOG_INFO, "policy_loaded", LOG_INT("tenants", list.n));
+	free(entries);
+	policy_egress_fini(&list);
+	return 0;
+}
+
 static int open_core(struct daemon *d, struct err *err)
 {
 	const struct config_settings *s = config_settings(d->config);
@@ -298,6 +351,7 @@ static int open_core(struct daemon *d, struct err *err)
 	if (r < 0)
 		return r;
 	config_each_limits(d->config, on_limits, d);
+	set_egress(d);
 	struct key_load load = { .core = d->core, .err = err };
 	config_each_key(d->config, on_key, &load);
 	return load.result < 0 ? err_wrap(err, "storing a tenant") : 0;
@@ -401,6 +455,7 @@ static int open_runtime(struct daemon *d, struct err *err)
 		.idle_ms = POOL_IDLE_MS,
 		.tmp_dir = tmp,
 		.lost = on_launcher_lost,
+		.policy = on_policy,
 	};
 
 	return native_open(&d->loop, &config, on_volume, on_ready, d, &d->runtime, err);
