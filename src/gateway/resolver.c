@@ -160,10 +160,13 @@ static size_t collect(const struct ares_addrinfo *result, struct inet_addr *out)
 	size_t n = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(families); i++)
-		for (const struct ares_addrinfo_node *a = result ? result->nodes : NULL;
-		     a && n < RESOLVER_ADDRESSES_MAX; a = a->ai_next)
-			if (a->ai_family == families[i] && inet_addr_of(a->ai_addr, &out[n]))
-				n++;
+		for (const struct ares_addrinfo_node *a = result ? result->nodes : NULL; a;
+		     a = a->ai_next) {
+			if (a->ai_family != families[i])
+				continue;
+			if (n == RESOLVER_ADDRESSES_MAX || !inet_addr_of(a->ai_addr, &out[n++]))
+				return 0;
+		}
 	return n;
 }
 
