@@ -414,12 +414,23 @@ static void usage_tells_limits_and_what_is_left(void **state)
 		"\"command_seconds\":5.006}}");
 }
 
-static void no_tenant_has_egress(void **state)
+static void the_policy_is_the_tenants(void **state)
 {
 	struct http_exchange x;
 
+	egress_list_add(&fake.policy, STR("pypi"));
+	send_to_api(&x, "GET", "/v1/egress/policy", as_a, NULL);
+	assert_body(&x, 200,
+		    "{\"tenant_id\":\"a\",\"allowed\":[\"pypi.org\",\"files.pythonhosted.org\"]}");
+	egress_list_fini(&fake.policy);
 	send_to_api(&x, "GET", "/v1/egress/policy", as_b, NULL);
 	assert_body(&x, 200, "{\"tenant_id\":\"b\",\"allowed\":[]}");
+}
+
+static void without_egress_there_are_no_events(void **state)
+{
+	struct http_exchange x;
+
 	send_to_api(&x, "GET", SESSION "/egress?limit=5000", as_a, NULL);
 	assert_body(&x, 200, "{\"session_id\":\"" ID "\",\"events\":[]}");
 }
@@ -445,6 +456,30 @@ static void create_answers_with_the_whole_session(void **state)
 		"\"disk_quota_mb\":512,\"created_at\":1.000000,\"expires_at\":1802.000000,"
 		"\"persistent\":false,\"template\":\"sandbox-base:latest\",\"status\":\"ready\","
 		"\"snapshot_id\":null,\"secret_names\":[],\"runtime\":\"native\"}");
+}
+
+/* An error of the core holds less than the contract wants said. */
+static void a_refused_egress_is_told_in_full(void **state)
+{
+	const struct err cut = { 1, "egress_not_permitted", "Egress not permitted" };
+	struct http_exchange x;
+
+	send_to_api(&x, "POST", "/v1/sessions", as_a, "{\"egress\":[\"a.org\",\"b.org\"]}");
+	fake.session_done(fake.data, NULL, &cut);
+	assert_error(&x, 403, "egress_not_permitted", "2 refused");
+	fake_exchange_fini(&x);
+}
+
+static void a_session_tells_its_rules(void **state)
+{
+	struct http_exchange x;
+
+	egress_list_add(&fake.session.egress, STR("pypi"));
+	send_to_api(&x, "GET", "/v1/sessions", as_a, NULL);
+	assert_non_null(
+		strstr(x.answer.data, "\"egress\":[\"pypi.org\",\"files.pythonhosted.org\"]"));
+	fake_exchange_fini(&x);
+	egress_list_fini(&fake.session.egress);
 }
 
 static const struct refusal_case {
@@ -590,6 +625,30 @@ static void exec_answers_with_every_field(void **state)
 		    "\"oom_killed\":false,\"pids_limit_hit\":true,\"warnings\":[],\"duration_ms\":"
 		    "2,\"cpu_ms\":1,"
 		    "\"peak_memory_bytes\":4096}");
+}
+
+static void exec_tells_what_egress_refused(void **state)
+{
+	static const struct {
+		size_t n;
+		const char *want;
+	} cases[] = {
+		{ 0, "\"peak_memory_bytes\":0,\"egress_denied\":[]}" },
+		{ 2, "\"peak_memory_bytes\":0,\"egress_denied\":[\"b.org\",\"\\\"a\\\"\"]}" },
+	};
+	static char denied[] = "b.org\0\"a\"";
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct runtime_exec_result run = { .denied = denied, .n_denied = cases[i].n };
+		struct exec_result result = { .run = &run, .egress = true };
+		struct http_exchange x;
+		send_to_api(&x, "POST", SESSION "/exec", as_a, EXEC_BODY);
+		fake.exec_ops.done(fake.data, &result, NULL);
+		size_t len = strlen(cases[i].want);
+		assert_true(x.answer.len > len);
+		assert_string_equal(x.answer.data + x.answer.len - len, cases[i].want);
+		fake_exchange_fini(&x);
+	}
 }
 
 static void exec_passes_cwd_env_and_stdin_on(void **state)
@@ -929,7 +988,11 @@ int main(void)
 		TEST(health_needs_no_key),
 		TEST(the_description_needs_no_key),
 		TEST(usage_tells_limits_and_what_is_left),
-		TEST(no_tenant_has_egress),
+		TEST(the_policy_is_the_tenants),
+		TEST(without_egress_there_are_no_events),
+		TEST(a_refused_egress_is_told_in_full),
+		TEST(a_session_tells_its_rules),
+		TEST(exec_tells_what_egress_refused),
 		TEST(create_answers_with_the_whole_session),
 		TEST(refusals_of_the_core_have_their_status_and_text),
 		TEST(list_shows_the_callers_sessions_only),
