@@ -123,7 +123,15 @@ static int allow(int ruleset, const char *path, uint64_t rights, struct err *err
 	return 0;
 }
 
-int confine_files(const char *state_dir, bool single, struct err *err)
+/* The gateway writes there; where there is no gateway there may be no such directory. */
+static int allow_log(int ruleset, const char *path, struct err *err)
+{
+	int r = allow(ruleset, path, LANDLOCK_ACCESS_FS_READ_FILE, err);
+
+	return r == -ENOENT ? 0 : r;
+}
+
+int confine_files(const char *state_dir, const char *log_dir, bool single, struct err *err)
 {
 	long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
 	struct ruleset_attr attr = {
@@ -144,6 +152,8 @@ int confine_files(const char *state_dir, bool single, struct err *err)
 	if (ruleset < 0)
 		return err_errno(err, "making a landlock ruleset");
 	if (allow(ruleset, state_dir, STATE_RIGHTS & attr.access_fs, err) < 0)
+		return -err->code;
+	if (allow_log(ruleset, log_dir, err) < 0)
 		return -err->code;
 	/* The descriptor that the http server keeps in reserve. */
 	if (allow(ruleset, "/dev/null", LANDLOCK_ACCESS_FS_READ_FILE, err) < 0)
