@@ -7,6 +7,9 @@
 
 #include <cmocka.h>
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "api/fakes.h"
 #include "api/handlers.h"
 #include "api/request.h"
@@ -27,7 +30,8 @@ static int start(void **state)
 {
 	struct api_config config = { .loop = &loop,
 				     .write_max = 64u * MIB,
-				     .preview_domain = "preview.example.net:8443" };
+				     .preview_domain = "preview.example.net:8443",
+				     .egress_log_dir = "/tmp" };
 	struct err err;
 
 	fake_reset();
@@ -433,6 +437,79 @@ static void without_egress_there_are_no_events(void **state)
 
 	send_to_api(&x, "GET", SESSION "/egress?limit=5000", as_a, NULL);
 	assert_body(&x, 200, "{\"session_id\":\"" ID "\",\"events\":[]}");
+}
+
+static const char log_path[] = "/tmp/" ID ".jsonl";
+
+static void write_log(const char *text)
+{
+	FILE *f = fopen(log_path, "w");
+
+	assert_non_null(f);
+	fputs(text, f);
+	assert_int_equal(fclose(f), 0);
+}
+
+#define EVENT "\"session\":\"" ID "\",\"tenant\":\"a\",\"host\":\"x.org\""
+
+static void events_are_read_beside_the_loop(void **state)
+{
+	static const struct runtime_live live = { .conn = 3, .bytes_up = 10, .bytes_down = 20 };
+	struct http_exchange x;
+
+	write_log("no event\n"
+		  "{\"ts\":2,\"decision\":\"deny\"," EVENT ",\"reason\":\"r\",\"code\":\"c\"}\n"
+		  "{\"ts\":1,\"decision\":\"allow\"," EVENT ",\"open\":true,\"conn\":3}\n");
+	egress_list_add(&fake.session.egress, STR("x.org"));
+	send_to_api(&x, "GET", SESSION "/egress?limit=0", as_a, NULL);
+	assert_false(x.begun);
+	fake.live_done(fake.data, &live, 1);
+	assert_false(x.begun);
+	uv_run(&loop, UV_RUN_ONCE);
+	assert_body(&x, 200,
+		    "{\"session_id\":\"" ID
+		    "\",\"events\":[{\"ts\":1.000,\"decision\":\"allow\"," EVENT
+		    ",\"bytes_up\":10,\"bytes_down\":20,\"open\":true}]}");
+	/* Nobody knows what is open. */
+	send_to_api(&x, "GET", SESSION "/egress?limit=5000", as_a, NULL);
+	fake.live_done(fake.data, NULL, 0);
+	uv_run(&loop, UV_RUN_ONCE);
+	assert_non_null(strstr(x.answer.data, "\"bytes_up\":0,\"bytes_down\":0,\"open\":true}"));
+	fake_exchange_fini(&x);
+	unlink(log_path);
+	send_to_api(&x, "GET", SESSION "/egress", as_a, NULL);
+	fake.live_done(fake.data, NULL, 0);
+	uv_run(&loop, UV_RUN_ONCE);
+	assert_body(&x, 200, "{\"session_id\":\"" ID "\",\"events\":[]}");
+	/* A file that is none is our fault, not the client's. */
+	assert_int_equal(mkdir(log_path, 0700), 0);
+	send_to_api(&x, "GET", SESSION "/egress", as_a, NULL);
+	fake.live_done(fake.data, NULL, 0);
+	uv_run(&loop, UV_RUN_ONCE);
+	assert_error(&x, 500, "internal", "Internal Server Error");
+	fake_exchange_fini(&x);
+	rmdir(log_path);
+	send_to_api(&x, "GET", SESSION "/egress", as_b, NULL);
+	assert_error(&x, 403, "not_your_session", "Forbidden: Access denied to this session");
+	fake_exchange_fini(&x);
+	egress_list_fini(&fake.session.egress);
+}
+
+/* In both of its waits. */
+static void closing_gives_a_reader_of_events_up(void **state)
+{
+	struct http_exchange x, y;
+
+	egress_list_add(&fake.session.egress, STR("x.org"));
+	send_to_api(&x, "GET", SESSION "/egress", as_a, NULL);
+	fake.live_done(fake.data, NULL, 0);
+	send_to_api(&y, "GET", SESSION "/egress", as_a, NULL);
+	stop_api();
+	assert_true(x.aborted && y.aborted);
+	fake.live_done(fake.data, NULL, 0);
+	fake_exchange_fini(&x);
+	fake_exchange_fini(&y);
+	egress_list_fini(&fake.session.egress);
 }
 
 /* ---- Sessions ---- */
@@ -990,6 +1067,8 @@ int main(void)
 		TEST(usage_tells_limits_and_what_is_left),
 		TEST(the_policy_is_the_tenants),
 		TEST(without_egress_there_are_no_events),
+		TEST(events_are_read_beside_the_loop),
+		TEST(closing_gives_a_reader_of_events_up),
 		TEST(a_refused_egress_is_told_in_full),
 		TEST(a_session_tells_its_rules),
 		TEST(exec_tells_what_egress_refused),
