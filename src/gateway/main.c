@@ -26,6 +26,7 @@
 #include "gateway/resolver.h"
 #include "sandbox/confine.h"
 #include "sandbox/filter.h"
+#include "sandbox/knobs.h"
 
 #define EXIT_CONFIG 78
 #define LAUNCHER_FD 3
@@ -53,6 +54,8 @@ static int parse(int argc, char **argv, struct gateway *g, struct err *err)
 #ifdef AIRLOCK_TEST_KNOBS
 		else if (!strcmp(argv[i], "--hurry"))
 			good = num_parse(str_of(argv[i + 1]), 1, 10000, &hurry);
+		else if (!strcmp(argv[i], "--off"))
+			good = num_parse(str_of(argv[i + 1]), 0, UINT64_MAX, &knob_bits);
 #endif
 		else
 			good = false;
@@ -110,7 +113,8 @@ static int open_parts(struct gateway *g, struct err *err)
 	if (r >= 0)
 		r = own_open(g->loop, &g->own, err);
 	if (r >= 0)
-		r = resolver_open(g->loop, g->options.dns, &g->resolver, err);
+		r = resolver_open(g->loop, g->options.dns, (int)gateway_ms(g, RESOLVER_TRY_MS),
+				  &g->resolver, err);
 	return r;
 }
 

@@ -10,7 +10,8 @@
 #include "base/mem.h"
 #include "loop/task.h"
 
-#define TRY_MS 2000
+/* How long c-ares is left alone at most. */
+#define STEP_MS 2000
 #define TRIES 2
 
 /* One socket of c-ares. Its number may be used again before libuv has closed the handle. */
@@ -65,7 +66,7 @@ static void on_timer(uv_timer_t *timer)
 
 static void arm(struct resolver *r)
 {
-	struct timeval max = { .tv_sec = TRY_MS / 1000 }, space;
+	struct timeval max = { .tv_sec = STEP_MS / 1000 }, space;
 
 	if (list_is_empty(&r->lookups)) {
 		uv_timer_stop(&r->timer);
@@ -114,14 +115,15 @@ static void on_socket(void *data, ares_socket_t fd, int readable, int writable)
 		      on_poll);
 }
 
-int resolver_open(uv_loop_t *loop, const char *servers, struct resolver **ret, struct err *err)
+int resolver_open(uv_loop_t *loop, const char *servers, int try_ms, struct resolver **ret,
+		  struct err *err)
 {
 	struct resolver *r = mem_new(1, sizeof(*r));
 	static char lookups[] = "b"; /* servers alone */
 	static char none[] = "/dev/null";
 	struct ares_options options = {
 		.flags = ARES_FLAG_NOSEARCH | ARES_FLAG_NOALIASES | ARES_FLAG_EDNS,
-		.timeout = TRY_MS,
+		.timeout = try_ms,
 		.tries = TRIES,
 		.ednspsz = 1232,
 		.lookups = lookups,

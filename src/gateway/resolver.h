@@ -13,6 +13,7 @@
 
 /* A name with more addresses does not resolve: each has to be judged. */
 #define RESOLVER_ADDRESSES_MAX 256u
+#define RESOLVER_TRY_MS 2000
 
 struct resolver;
 struct lookup;
@@ -20,8 +21,9 @@ struct lookup;
 /* n == 0: the name does not resolve. */
 typedef void (*lookup_fn)(void *data, const struct inet_addr *addrs, size_t n);
 
-/* servers: comma list of addresses. */
-int resolver_open(uv_loop_t *loop, const char *servers, struct resolver **ret, struct err *err);
+/* servers: comma list of addresses. try_ms: how long the first try of one server may take. */
+int resolver_open(uv_loop_t *loop, const char *servers, int try_ms, struct resolver **ret,
+		  struct err *err);
 /* Its lookups are answered with nothing. */
 void resolver_close(struct resolver *r);
 /* fn is called exactly once, from the loop, unless the lookup was dropped. name is copied. */
