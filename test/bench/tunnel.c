@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * tunnel: both ends of what the egress part of the bench measures. The client speaks to the server
- * directly or through an HTTP proxy; first it sends a ClientHello with a server name, as the gateway
- * wants to see, then orders of nine bytes: a letter and a number.
+ * directly or through an HTTP proxy; first it sends a ClientHello with a server name, as the
+ * gateway wants to see, then orders of nine bytes: a letter and a number.
  *
  *   tunnel serve ADDRESS PORT
  *   tunnel client ADDRESS PORT NAME [via PROXY-ADDRESS PROXY-PORT] ORDER...
@@ -10,10 +10,10 @@
  *   down:BYTES   the server sends so many              prints nanoseconds
  *   up:BYTES     the client sends so many              prints nanoseconds
  *   ping:N       N times one byte there and back       prints nanoseconds of each
- *   open:N       N new connections, each until its first byte back, one after the other; prints each
- *   hold:N       N connections at once, kept until the standard input ends; prints "held"
- *   deny:RATE:S  for S seconds RATE requests a second for a name that is not allowed; prints how many
- *                were refused
+ *   open:N       N new connections, each until its first byte back, one after the other; prints
+ * each hold:N       N connections at once, kept until the standard input ends; prints "held"
+ *   deny:RATE:S  for S seconds RATE requests a second for a name that is not allowed; prints how
+ * many were refused
  */
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
