@@ -26,7 +26,8 @@
 			      .memory_mb = 256, \
 			      .pids = 64, \
 			      .cpu_milli = 1000, \
-			      .tmp_mb = 64 }, \
+			      .tmp_mb = 64, \
+			      .egress_log_days = 30 }, \
 		.session_ttl_s = 1800, \
 		.quota_mb = 512, \
 		.max_sessions = 100, \
@@ -99,11 +100,12 @@ static void take_texts(struct config *c)
 		{ "SANDBOX_LISTEN", &c->settings.launcher.listen },
 		{ "SANDBOX_VOLUMES", &c->settings.launcher.volumes },
 		{ "SANDBOX_MODE", &c->settings.launcher.mode },
+		{ "SANDBOX_EGRESS_LOG_DIR", &c->settings.launcher.egress_log_dir },
+		{ "SANDBOX_EGRESS_DNS", &c->settings.launcher.egress_dns },
 		{ "SANDBOX_TRUSTED_PROXIES", &c->settings.trusted_proxies },
 		{ "SANDBOX_RUNTIME", &c->settings.runtime },
 		{ "SANDBOX_PREVIEW_DOMAIN", &c->settings.preview_domain },
 		{ "SANDBOX_IMPORTED", &c->settings.imported },
-		{ "SANDBOX_EGRESS_LOG_DIR", &c->settings.egress_log_dir },
 	};
 	static const char *const levels[] = { "error", "warn", "info", "debug" };
 	const char *level = config_value(c, "SANDBOX_LOG_LEVEL");
@@ -268,16 +270,30 @@ static int check_limits(struct config *c, struct err *err)
 	return 0;
 }
 
+/* airlockd takes the text that `airlock serve` has read: a start after a crash must not fail
+ * because the file has become a bad one meanwhile. */
 static int check_egress(struct config *c, struct err *err)
 {
 	_cleanup_buf_ struct buf text = BUF(POLICY_FILE_MAX);
-	const char *json, *name;
+	const char *read = config_value(c, "SANDBOX_EGRESS_POLICY_READ");
+	const char *json = read, *name = "SANDBOX_EGRESS_POLICY_FILE";
 
-	if (text_or_file(c, "SANDBOX_EGRESS_POLICY", "SANDBOX_EGRESS_POLICY_FILE", &text, &json,
-			 &name, err) < 0)
-		return -err->code;
+	if (!read || config_value(c, "SANDBOX_EGRESS_POLICY")) {
+		if (text_or_file(c, "SANDBOX_EGRESS_POLICY", "SANDBOX_EGRESS_POLICY_FILE", &text,
+				 &json, &name, err) < 0)
+			return -err->code;
+	}
 	if (policy_parse_egress(json, &c->egress, err) < 0)
 		return named(name, err);
+	bool blank = !json || policy_is_blank(json);
+	if (json && json == text.data)
+		c->egress_text = blank ? mem_dup("{}") : take_ptr(text.data);
+	if (blank)
+		return 0;
+	c->settings.launcher.egress = true;
+	if (!config_value(c, "SANDBOX_EGRESS_POLICY"))
+		c->settings.launcher.egress_policy_file =
+			config_value(c, "SANDBOX_EGRESS_POLICY_FILE");
 	return 0;
 }
 

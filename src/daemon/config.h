@@ -64,6 +64,11 @@ struct config_launcher_settings {
 	uint64_t pids;
 	uint64_t cpu_milli;
 	uint64_t tmp_mb;
+	bool egress;			/* there is a policy; the rest of it counts only then */
+	const char *egress_log_dir;	/* NULL: the folder egress of the state directory */
+	const char *egress_dns;		/* comma list; NULL: the host's name servers */
+	const char *egress_policy_file; /* NULL: the policy is a variable */
+	uint64_t egress_log_days;
 };
 
 struct config_settings {
@@ -82,9 +87,8 @@ struct config_settings {
 	const char *preview_domain;  /* NULL: none */
 	const char *const *templates;
 	size_t n_templates;
-	const char *imported;	    /* comma list of templates that were imported; NULL: none */
-	const char *egress_log_dir; /* NULL: beneath the state directory */
-	bool egress_fixed;	    /* SANDBOX_EGRESS_POLICY is set: its file does not count */
+	const char *imported; /* comma list of templates that were imported; NULL: none */
+	bool egress_fixed;    /* SANDBOX_EGRESS_POLICY is set: its file does not count */
 	enum log_level log_level;
 };
 
