@@ -72,16 +72,3 @@ void handle_egress_policy(struct request *r)
 	json_out_end_object(&o);
 	request_reply(r, 200, buf_str(o.buf));
 }
-
-/* Without egress nothing is reachable and nothing is logged. */
-void handle_egress_log(struct request *r)
-{
-	struct json_out o = request_json(r);
-
-	json_out_object(&o, NULL);
-	json_out_text(&o, "session_id", r->session->id);
-	json_out_list(&o, "events");
-	json_out_end_list(&o);
-	json_out_end_object(&o);
-	request_reply(r, 200, buf_str(o.buf));
-}

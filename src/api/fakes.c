@@ -139,6 +139,12 @@ void session_delete(struct core *c, struct session *s, session_fn fn, void *data
 	fake.data = data;
 }
 
+void session_egress_live(struct core *c, struct session *s, runtime_live_fn fn, void *data)
+{
+	fake.live_done = fn;
+	fake.data = data;
+}
+
 void session_disk_used(struct core *c, struct session *s, runtime_stat_fn fn, void *data)
 {
 	fake.stat_done = fn;

@@ -74,6 +74,7 @@ struct fake_core {
 	/* The last call */
 	session_fn session_done;
 	runtime_stat_fn stat_done;
+	runtime_live_fn live_done;
 	struct session_params create;
 	char create_template[64];
 	struct exec_ops exec_ops;

@@ -86,8 +86,8 @@ static const struct field read_fields[] = {
 };
 
 static const struct field egress_log_fields[] = {
-	{ "limit", "The last so many events.", IN_QUERY, FIELD_INT, .clamp = true, .preset = 200,
-	  .min = 1, .max = 1000 },
+	[EGRESS_LOG_LIMIT] = { "limit", "The last so many events.", IN_QUERY, FIELD_INT,
+			       .clamp = true, .preset = 200, .min = 1, .max = 1000 },
 };
 
 static const struct field audit_fields[] = {

@@ -149,6 +149,7 @@ int cmd_doctor(const struct cli_command *self, int argc, char **argv)
 	run_group(&report, "Kernel", doctor_kernel_probes, n_doctor_kernel_probes);
 	run_group(&report, "Mounts and workspaces", doctor_mount_probes, n_doctor_mount_probes);
 	run_group(&report, "Host", doctor_host_probes, n_doctor_host_probes);
+	run_group(&report, "Egress", doctor_net_probes, n_doctor_net_probes);
 	int status = conclude(&report);
 	json_decref(report.layers);
 	return status;

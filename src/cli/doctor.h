@@ -32,8 +32,10 @@ struct probe {
 	void (*run)(struct probe_finding *f);
 };
 
-extern const struct probe doctor_kernel_probes[], doctor_mount_probes[], doctor_host_probes[];
-extern const size_t n_doctor_kernel_probes, n_doctor_mount_probes, n_doctor_host_probes;
+extern const struct probe doctor_kernel_probes[], doctor_mount_probes[], doctor_host_probes[],
+	doctor_net_probes[];
+extern const size_t n_doctor_kernel_probes, n_doctor_mount_probes, n_doctor_host_probes,
+	n_doctor_net_probes;
 
 /* Fills the finding; advice may be NULL. */
 void probe_say(struct probe_finding *f, enum probe_verdict verdict, const char *advice,

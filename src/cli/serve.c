@@ -211,6 +211,8 @@ static int exec_launcher(const struct serve_settings *s, int config_fd, int list
 		add(&a, "--egress-log-dir", mem_dup(s->egress_log_dir));
 		add_number(&a, "--egress-log-days", s->egress_log_days);
 		add(&a, "--egress-dns", mem_dup(s->egress_dns));
+		if (s->egress_policy_file[0])
+			add(&a, "--egress-policy-file", mem_dup(s->egress_policy_file));
 	}
 	int r = add_images(&a, s, err);
 	for (size_t i = 0; kept_variables[i]; i++) {

@@ -136,6 +136,8 @@ void session_create(struct core *c, struct tenant *t, const struct session_param
 /* The whole sentence about an egress that is refused, which may be longer than struct err holds. */
 void session_egress_refusal(const struct core *c, const struct tenant *t,
 			    const struct session_params *p, struct buf *out);
+/* The tunnels that a READY session with egress has open now. */
+void session_egress_live(struct core *c, struct session *s, runtime_live_fn fn, void *data);
 /* Exact id; NULL when there is none that is READY. Does not look at the tenant. */
 struct session *session_find(struct core *c, struct str id);
 /* Restarts the idle clock. */

@@ -154,3 +154,31 @@ void egress_close(struct core *c, struct session *s)
 	if (s->net)
 		runtime_egress_close(c->runtime, take_ptr(s->net));
 }
+
+/* ---- Tunnels ---- */
+
+struct live_call {
+	struct core *c;
+	runtime_live_fn fn;
+	void *data;
+};
+
+static void on_live(void *data, const struct runtime_live *live, size_t n)
+{
+	struct live_call *call = data;
+	struct core *c = call->c;
+
+	call->fn(call->data, live, n);
+	free(call);
+	core_release(c);
+}
+
+void session_egress_live(struct core *c, struct session *s, runtime_live_fn fn, void *data)
+{
+	struct live_call *call = mem_new(1, sizeof(*call));
+
+	assert(s->net);
+	*call = (struct live_call){ c, fn, data };
+	core_hold(c);
+	runtime_egress_live(c->runtime, s->net, on_live, call);
+}

@@ -54,6 +54,7 @@ struct daemon {
 	uv_loop_t loop;
 	struct config *config; /* owned */
 	char *state_path;      /* owned: <state>/state */
+	char *egress_path;     /* owned: where the gateway's events are */
 	struct store *store;
 	struct runtime *runtime;
 	struct core *core;
@@ -167,6 +168,7 @@ static int parse_arguments(struct daemon *d, int argc, char **argv, struct err *
 		return err_set(err, EINVAL,
 			       "airlockd is started by airlock-launcher: airlockd --state-dir DIR");
 	d->state_path = mem_printf("%s/state", argv[2]);
+	d->egress_path = mem_printf("%s/egress", argv[2]);
 	return 0;
 }
 
@@ -244,11 +246,19 @@ static int prepare(struct daemon *d, int argc, char **argv, struct err *err)
 	if (r < 0)
 		return r;
 	log_init("airlockd", config_settings(d->config)->log_level);
+	if (config_settings(d->config)->egress_log_dir) {
+		free(d->egress_path);
+		d->egress_path = mem_dup(config_settings(d->config)->egress_log_dir);
+	}
 	config_warn(d->config, on_warning, NULL);
 	tune(d);
 	_cleanup_free_ char *tmp = mem_printf("%s/tmp", d->state_path);
 	r = make_folder(tmp, err);
-	const struct confine_dir dirs[] = { { .path = d->state_path } };
+	const struct confine_dir dirs[] = {
+		{ .path = d->state_path },
+		/* The gateway writes there; where there is none there may be no such directory. */
+		{ .path = d->egress_path, .read_only = true },
+	};
 	if (r >= 0)
 		r = confine_files(dirs, ARRAY_SIZE(dirs), NULL, 0,
 				  config_settings(d->config)->single, err);
@@ -369,6 +379,7 @@ static int open_server(struct daemon *d, struct err *err)
 		.loop = &d->loop,
 		.write_max = s->write_max_mb * MIB,
 		.preview_domain = s->preview_domain,
+		.egress_log_dir = d->egress_path,
 		.store_errors = count_store_errors,
 		.store_data = d->store,
 	};
@@ -514,6 +525,7 @@ int main(int argc, char **argv)
 	int status = prepare(&d, argc, argv, &err) < 0 ? refuse(&err) : run(&d);
 	config_free(d.config);
 	free(d.state_path);
+	free(d.egress_path);
 	fd_close(&d.listen_fd);
 	return status;
 }

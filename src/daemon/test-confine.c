@@ -77,12 +77,18 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	static const char *const names[] = { "airlock.db", "airlock.db-wal", "airlock.db-shm" };
+	static const char *const names[] = { "airlock.db", "airlock.db-wal", "airlock.db-shm",
+					     "egress/sbx_0123456789ab.jsonl" };
+	static const char *const folders[] = { "egress", "state" };
 	const char *dir = *state;
 
 	for (size_t i = 0; dir && i < ARRAY_SIZE(names); i++) {
 		_cleanup_free_ char *path = mem_printf("%s/%s", dir, names[i]);
 		unlink(path);
+	}
+	for (size_t i = 0; dir && i < ARRAY_SIZE(folders); i++) {
+		_cleanup_free_ char *path = mem_printf("%s/%s", dir, folders[i]);
+		rmdir(path);
 	}
 	if (dir)
 		assert_int_equal(rmdir(dir), 0);
@@ -196,6 +202,31 @@ static void only_the_state_directory(const char *dir)
 		MUST(!may_connect());
 }
 
+/* The gateway writes there as another user; here the rights of the file would allow it. */
+static void the_log_is_read_only(const char *dir)
+{
+	_cleanup_free_ char *log = mem_printf("%s/egress", dir);
+	_cleanup_free_ char *file = mem_printf("%s/egress/sbx_0123456789ab.jsonl", dir);
+	_cleanup_free_ char *state = mem_printf("%s/state", dir);
+	struct err err;
+
+	become_nobody();
+	MUST(mkdir(log, 0700) == 0 && mkdir(state, 0700) == 0);
+	MUST(may_open(file, O_RDWR | O_CREAT));
+	const struct confine_dir dirs[] = {
+		{ .path = state },
+		{ .path = log, .read_only = true },
+		{ .path = "/nowhere", .read_only = true },
+	};
+	MUST(confine_identity("airlockd", &err) == 0);
+	MUST(confine_files(dirs, ARRAY_SIZE(dirs), NULL, 0, false, &err) == 0);
+	MUST(may_open(file, O_RDONLY));
+	MUST(!may_open(file, O_WRONLY));
+	MUST(!may_open(file, O_WRONLY | O_APPEND));
+	MUST(unlink(file) < 0);
+	MUST(!may_open(dir, O_RDWR | O_TMPFILE));
+}
+
 static void committed(void *data, const struct err *err)
 {
 	*(bool *)data = !err;
@@ -238,6 +269,12 @@ static void nothing_but_the_state_directory_can_be_opened(void **state)
 	assert_int_equal(in_child(only_the_state_directory, *state), 0);
 }
 
+static void the_egress_log_can_only_be_read(void **state)
+{
+	need_root(state);
+	assert_int_equal(in_child(the_log_is_read_only, *state), 0);
+}
+
 static void the_store_works_behind_both_fences(void **state)
 {
 	need_root(state);
@@ -250,6 +287,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(root_and_capabilities_are_refused),
 		T(nothing_but_the_state_directory_can_be_opened),
+		T(the_egress_log_can_only_be_read),
 		T(the_store_works_behind_both_fences),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

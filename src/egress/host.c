@@ -17,6 +17,16 @@ static char lower(char c)
 	return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
 }
 
+/* Where c stands last, or NULL. */
+static const char *find_last(struct str s, char c)
+{
+	while (s.len) {
+		if (s.data[--s.len] == c)
+			return s.data + s.len;
+	}
+	return NULL;
+}
+
 /* Value of a digit up to base 36, or 36. */
 static unsigned digit_value(char c)
 {
@@ -67,7 +77,7 @@ static bool punycode_number(struct str *s, uint32_t bias, uint32_t *sum)
  * its length and the code points have to be followed. */
 static bool punycode_decodes(struct str s)
 {
-	const char *dash = s.len ? memrchr(s.data, '-', s.len) : NULL;
+	const char *dash = find_last(s, '-');
 	uint32_t points = dash ? (uint32_t)(dash - s.data) : 0;
 	uint32_t code = 128, at = 0, bias = 72;
 	bool first = true;
@@ -220,8 +230,8 @@ void egress_host_parse(struct str raw, struct egress_host *ret)
 
 void egress_authority_parse(struct str raw, struct egress_host *ret_host, uint16_t *ret_port)
 {
-	const char *colon = raw.len ? memrchr(raw.data, ':', raw.len) : NULL;
-	const char *bracket = raw.len ? memrchr(raw.data, ']', raw.len) : NULL;
+	const char *colon = find_last(raw, ':');
+	const char *bracket = find_last(raw, ']');
 	uint64_t port = 0;
 
 	if (colon && (!bracket || bracket < colon)) {

@@ -99,6 +99,7 @@ static void every_spelling_of_an_address_is_a_literal(void **state)
 		STR("0x."),
 		STR("0000000000000000000000000000000000000000000000000000000000000000000127.0.0.1"),
 		STR("0x" ZEROS_50 "7f000001"),
+		STR(ZEROS_50 ZEROS_50 ZEROS_50 ZEROS_50 ZEROS_50 "127"), /* 253 bytes */
 		/* IPv6, bare and in brackets, with a zone */
 		STR("::"),
 		STR("::1"),
@@ -258,7 +259,7 @@ static void nothing_else_is_a_host(void **state)
 	}
 }
 
-/* The samples of RFC 3492 7.1, and what Python's "idna" and "punycode" codecs make of others. */
+/* The samples of RFC 3492 7.1, and what is special in others. */
 static void a_labels_must_decode(void **state)
 {
 	static const struct {
@@ -313,6 +314,178 @@ static void a_labels_must_decode(void **state)
 			if ((host.kind == EGRESS_HOST_NAME) != table[i].ok)
 				fail_msg("%s", text);
 		}
+	}
+}
+
+/* Random ones and neighbours of good ones, at the borders of Unicode among others. What is good is
+ * what Python's decoder takes, without surrogates. */
+static void a_labels_decode_where_others_decode_them(void **state)
+{
+	static const char *const good[] = {
+		"0-gw2h63c01l37boyg",
+		"00-efa48bfi",
+		"090z",
+		"0a-gkc89b7c4o",
+		"0a-gkc8bb7c4o",
+		"0y0c",
+		"1b0-y33p",
+		"73a",
+		"73b",
+		"880ac",
+		"88b9dyb8a",
+		"8a0z9y9bb",
+		"8ya",
+		"8zbyac0bya",
+		"9-9ba",
+		"9-qub81c",
+		"9-ry3g",
+		"9-yub81c",
+		"98d8b",
+		"99-gq6a",
+		"99-gq6c",
+		"99-gz6c",
+		"9ca0u",
+		"9ca9u",
+		"9dba08cy8a",
+		"_b9-yn3pbetj0z",
+		"_b9-yn3pvetj0y",
+		"_b9-yn3pvetj0z",
+		"a",
+		"a-gw2h63c01l37boyg",
+		"a-h023p",
+		"a-r23gvhia4b",
+		"a-r23gvhia4z",
+		"a-xt2b18o30pn8g425a",
+		"a-xt2bk8o30pn8g425a",
+		"a5a",
+		"aac",
+		"acaby0c",
+		"b-99tpl7e97a",
+		"b-9ba",
+		"b-bga",
+		"b-l9tpl7e97a",
+		"b-z12hq6r",
+		"b-zi2hq6b",
+		"b-zi2hq6r",
+		"b0-8281yjrf",
+		"b0-828kyjrf",
+		"b0-f73aneq98bz3b",
+		"b0-f73aneqb8bz3a",
+		"b0-f73aneqb8bz3b",
+		"b08cd",
+		"b0bga",
+		"b8-fg2eh2r8zj",
+		"b99z0-wu48p0481y",
+		"bb0-y33p",
+		"bb0-y33y",
+		"bb9z0-wu48p0481y",
+		"bz-fg2eh2r8zb",
+		"bz-fg2eh2r8zj",
+		"bz0yayba",
+		"ca9dbc",
+		"dd9abybc0a0a",
+		"dn32g",
+		"dn32gaaaaa",
+		"gck8fqb",
+		"gck8fqc",
+		"gck8fyc",
+		"hb9b",
+		"iqsz58eq2l2yb",
+		"iqsz58eq2l2yp",
+		"iqsz58zq2l2yp",
+		"o5a",
+		"ot1c",
+		"otzc",
+		"rba",
+		"rby",
+		"rza",
+		"ydya8ccy8a",
+		"yf20a2253cdq2h6zzci336g",
+		"z-ry3a",
+		"z-ry3g",
+		"z0-efa48bfi",
+		"zz9zda",
+	};
+	static const char *const bad[] = {
+		"0-gw2h63c01l37boy",
+		"0-gw2h63c01l37boy1",
+		"00-efa48bf",
+		"00-efa48bf9",
+		"08909yddzdc0",
+		"0a-gkc89b7c4",
+		"0a-gkc89b7c40",
+		"73",
+		"730",
+		"88",
+		"8b98y0",
+		"8y9",
+		"9-9b",
+		"9-9b8",
+		"9-qub81",
+		"9-qub811",
+		"99-gq6",
+		"9ca0",
+		"9ca01",
+		"_b9-yn3pvetj0",
+		"a-r23gvhia4",
+		"a-r23gvzia4b",
+		"a-xt2bk8o30pn8g425",
+		"acdyy9",
+		"b-bg",
+		"b-bg8",
+		"b-l9tpl7e97",
+		"b-l9tpl7e970",
+		"b-zi2hq6",
+		"b0",
+		"b0-828kyjr",
+		"b0-828kyjr0",
+		"b0-f73aneqb8bz3",
+		"b99b9b8yb",
+		"bb0-y33",
+		"bb9z0-wu48p0481",
+		"bd8y9y",
+		"bdayyzb0",
+		"bybdbyb8az90",
+		"bz-fg2eh2r8z",
+		"dbbc9",
+		"dbbyyacyc0y0c9",
+		"dbczyyca8a8",
+		"ddd880",
+		"dy89cyzayaaa99",
+		"dzcaz0",
+		"dzzbzaz9",
+		"en32g",
+		"gck8fq",
+		"ib9b",
+		"iqsz58eq2l2y",
+		"o5",
+		"ot1",
+		"ot19",
+		"q49b",
+		"rb",
+		"yc0z0zbz",
+		"ycdy09zdz0a0",
+		"ydb9c0",
+		"yf20a2253cdq2h6zzci336",
+		"yf20a2253cdq2h6zzci3368",
+		"yf28a2253cdq2h6zzci336g",
+		"z-ry3",
+		"z8cyca909c99ad",
+		"zb089aa9d8ya",
+		"zc9ybz",
+		"zy0c",
+		"zz",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(good) + ARRAY_SIZE(bad); i++) {
+		bool ok = i < ARRAY_SIZE(good);
+		char text[64];
+		struct egress_host host;
+		int n = snprintf(text, sizeof(text), "xn--%s",
+				 ok ? good[i] : bad[i - ARRAY_SIZE(good)]);
+		parse((struct str){ text, (size_t)n }, &host);
+		if ((host.kind == EGRESS_HOST_NAME) != ok)
+			fail_msg("%s", text);
 	}
 }
 
@@ -412,6 +585,7 @@ int main(void)
 		cmocka_unit_test(every_spelling_of_an_address_is_a_literal),
 		cmocka_unit_test(nothing_else_is_a_host),
 		cmocka_unit_test(a_labels_must_decode),
+		cmocka_unit_test(a_labels_decode_where_others_decode_them),
 		cmocka_unit_test(an_authority_has_a_host_and_a_strict_port),
 		cmocka_unit_test(every_byte_has_its_place),
 	};

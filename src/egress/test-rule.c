@@ -11,6 +11,10 @@
 #include "base/mem.h"
 #include "egress/rule.h"
 
+#define L57 "abcdefghijklmnopqrstuvwxyz-abcdefghijklmnopqrstuvwxyz_012"
+#define L61 L57 "3456"
+#define L63 L61 "78"
+
 static void a_rule_allows_its_host_or_what_is_below(void **state)
 {
 	static const struct {
@@ -130,6 +134,17 @@ static void a_rule_is_a_name_or_a_wildcard(void **state)
 		{ STR("a b.example"), false },
 		{ STR("a.example\0"), false },
 		{ STR("caf\xc3\xa9.example"), false },
+		{ STR("09az.az09"), true },
+		{ STR("a.9z"), true },
+		{ STR("a.9"), false },
+		{ STR("9"), false },
+		{ STR(L63 ".a"), true },
+		{ STR(L63 "x.a"), false },
+		{ STR("a." L63 "x"), false },
+		{ STR(L63 "." L63 "." L63 "." L61), true },
+		{ STR(L63 "." L63 "." L63 "." L61 "x"), false },
+		{ STR("*." L63 "." L63 "." L63 ".a" L57 "b"), true },
+		{ STR("*." L63 "." L63 "." L63 ".a" L57 "bc"), false },
 		{ STR("10.0.0.1"), false },
 		{ STR("*.0.0.1"), false },
 		{ STR("::1"), false },
@@ -146,6 +161,7 @@ static void normal_form_is_trimmed_lowered_and_without_dots(void **state)
 	assert_true(str_eq(egress_normalise(STR(" \tExample.COM.. \n"), &out), STR("example.com")));
 	assert_true(str_eq(egress_normalise(STR("*.Example.COM"), &out), STR("*.example.com")));
 	assert_true(str_eq(egress_normalise(STR(" . "), &out), STR("")));
+	assert_true(str_eq(egress_normalise(STR("AZ@[az`{09"), &out), STR("az@[az`{09")));
 	assert_true(str_eq(egress_normalise(STR("\xc3\x89"), &out), STR("\xc3\x89")));
 }
 
@@ -170,6 +186,32 @@ static void every_host_of_a_preset_is_a_rule(void **state)
 	assert_null(egress_preset_find(STR("")));
 }
 
+static void a_list_has_each_item_once(void **state)
+{
+	static const struct {
+		struct str items[3];
+		size_t n, max;
+		const char *out;
+	} table[] = {
+		{ { { NULL, 0 } }, 0, 100, "[]" },
+		{ { { "A.example.", 10 } }, 1, 100, "['a.example']" },
+		{ { { "b", 1 }, { "a", 1 }, { "b", 1 } }, 3, 100, "['b', 'a']" },
+		{ { { "pypi", 4 }, { "pypi.org", 8 }, { "npm", 3 } },
+		  3,
+		  100,
+		  "['pypi.org', 'files.pythonhosted.org', 'registry.npmjs.org']" },
+		{ { { "ab", 2 }, { "cd", 2 } }, 2, 10, "['ab', 'cd']" },
+		{ { { "ab", 2 }, { "cd", 2 } }, 2, 9, "['ab', 'cd…]" },
+		{ { { "ab", 2 } }, 1, 0, "[…]" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+		_cleanup_buf_ struct buf out = BUF(512);
+		egress_put_list(&out, table[i].items, table[i].n, table[i].max);
+		assert_string_equal(out.data, table[i].out);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -179,6 +221,7 @@ int main(void)
 		cmocka_unit_test(a_rule_is_a_name_or_a_wildcard),
 		cmocka_unit_test(normal_form_is_trimmed_lowered_and_without_dots),
 		cmocka_unit_test(every_host_of_a_preset_is_a_rule),
+		cmocka_unit_test(a_list_has_each_item_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

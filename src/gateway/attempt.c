@@ -114,18 +114,22 @@ static bool names_addresses(enum egress_code code)
 
 static void log_denial(struct attempt *a, enum egress_code code, const char *word)
 {
-	char reason[GATEWAY_REASON_MAX];
-	struct egress_event e = event_of(a);
+	char reason[GATEWAY_REASON_MAX], dest[INET6_ADDRSTRLEN] = "";
 
 	if (!a->session)
 		return;
+	if (!a->conn)
+		a->ts_ms = clock_wall_us() / 1000;
+	struct egress_event e = event_of(a);
 	egress_reason(code, a->port, word, reason, sizeof(reason));
 	e.code = code;
 	e.reason = reason;
 	if (!names_addresses(code))
 		e.n_ips = 0;
 	journal_write(a->session->journal, &e);
-	sandbox_denied(a->sb, e.host);
+	if (!a->has_host && a->via == EGRESS_DIRECT)
+		inet_addr_format(&a->dest, dest);
+	sandbox_denied(a->sb, a->has_host ? e.host : dest);
 }
 
 static bool log_allowed(struct attempt *a, bool closed)
@@ -408,6 +412,7 @@ static void established(struct attempt *a)
 	setsockopt(a->far, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	setsockopt(a->near, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	a->conn = a->g->next_conn++;
+	a->ts_ms = clock_wall_us() / 1000;
 	if (!log_allowed(a, false)) {
 		a->conn = 0;
 		refuse(a, EGRESS_LOG_UNAVAILABLE, "log unavailable");
@@ -751,7 +756,6 @@ void attempt_start(struct sandbox *sb, enum net_fd kind, int fd)
 	a->via = kind == NET_PROXY ? EGRESS_PROXY : EGRESS_DIRECT;
 	a->is_connect = kind == NET_TLS;
 	a->began_ms = clock_monotonic_ms();
-	a->ts_ms = clock_wall_us() / 1000;
 	list_init(&a->session_node);
 	list_append(&sb->attempts, &a->sandbox_node);
 	sandbox_pending_more(sb);

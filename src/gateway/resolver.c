@@ -155,14 +155,20 @@ int resolver_open(uv_loop_t *loop, const char *servers, int try_ms, struct resol
 	return 0;
 }
 
+/* IPv4 first, whichever answer came first: a way out by IPv6 that leads nowhere costs ten seconds. */
 static size_t collect(const struct ares_addrinfo *result, struct inet_addr *out)
 {
+	static const int families[] = { AF_INET, AF_INET6 };
 	size_t n = 0;
 
-	for (const struct ares_addrinfo_node *a = result ? result->nodes : NULL;
-	     a && n < RESOLVER_ADDRESSES_MAX; a = a->ai_next)
-		if (inet_addr_of(a->ai_addr, &out[n]))
-			n++;
+	for (size_t i = 0; i < ARRAY_SIZE(families); i++)
+		for (const struct ares_addrinfo_node *a = result ? result->nodes : NULL; a;
+		     a = a->ai_next) {
+			if (a->ai_family != families[i])
+				continue;
+			if (n == RESOLVER_ADDRESSES_MAX || !inet_addr_of(a->ai_addr, &out[n++]))
+				return 0;
+		}
 	return n;
 }
 

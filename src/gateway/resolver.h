@@ -11,7 +11,8 @@
 #include "base/err.h"
 #include "base/inet.h"
 
-#define RESOLVER_ADDRESSES_MAX 64u
+/* A name with more addresses does not resolve: each has to be judged. */
+#define RESOLVER_ADDRESSES_MAX 256u
 #define RESOLVER_TRY_MS 2000
 
 struct resolver;

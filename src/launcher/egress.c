@@ -4,10 +4,12 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -54,6 +56,20 @@ static bool is_empty(int dir)
 	return empty;
 }
 
+/* Tried as the gateway: its way there may be shut by a folder above. */
+static bool gateway_can_write(const struct launcher *l)
+{
+	int status = 1;
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(setgroups(0, NULL) < 0 ||
+		      setresgid(l->gateway_group, l->gateway_group, l->gateway_group) < 0 ||
+		      setresuid(l->gateway_user, l->gateway_user, l->gateway_user) < 0 ||
+		      access(l->options.egress_log_dir, W_OK | X_OK) < 0);
+	return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
+}
+
 /* Only this folder changes hands, never what is in it: a folder that others have filled is refused
  * and not taken. */
 static int own_log_dir(struct launcher *l, struct err *err)
@@ -73,6 +89,9 @@ static int own_log_dir(struct launcher *l, struct err *err)
 	if (fchown(dir, l->gateway_user, l->group) < 0 || fchmod(dir, LOG_DIR_MODE) < 0)
 		return err_errno(err, VARIABLE ": cannot give %s to %s", path,
 				 l->options.egress_user);
+	if (!gateway_can_write(l))
+		return err_set(err, EACCES, VARIABLE ": %s cannot write to %s",
+			       l->options.egress_user, path);
 	return 0;
 }
 

@@ -121,6 +121,7 @@ static int on_hello(const struct wire_msg *msg)
 		log_event(LOG_ERROR, "volume_list", LOG_STR("why", err.text));
 	daemon_send(LD_READY, 0, NULL, 0, NULL, 0);
 	gateway_connect();
+	policy_daemon_ready();
 	return 0;
 }
 
@@ -274,6 +275,7 @@ int daemon_on_message(const struct wire_msg *msg)
 {
 	struct dl_volume_create create;
 	struct dl_volume volume;
+	struct dl_policy policy;
 
 	if ((msg->head.type == DL_HELLO) == h.peers[PEER_DAEMON].greeted)
 		return -EPROTO; /* hello is the first message, and only that */
@@ -295,6 +297,9 @@ int daemon_on_message(const struct wire_msg *msg)
 	case DL_VOLUME_STAT:
 		memcpy(&volume, msg->body, sizeof(volume));
 		return forward(msg, LS_VOLUME_STAT, volume.volume);
+	case DL_POLICY:
+		memcpy(&policy, msg->body, sizeof(policy));
+		return policy_answered(&policy);
 	case DL_STATUS:
 		return forward(msg, LS_STATUS, NULL);
 	}

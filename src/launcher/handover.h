@@ -2,8 +2,8 @@
 /*
  * handover: what the files of the hand-over role share: its one state, and what they ask of each
  * other. handover.c owns sandboxes, processes and the loop, handover-daemon.c the messages with
- * airlockd, handover-gateway.c those with the gateway. All of it runs in one thread of one process,
- * so nothing here needs a lock.
+ * airlockd, handover-gateway.c those with the gateway, handover-policy.c the policy. All of it runs
+ * in one thread of one process, so nothing here needs a lock.
  *
  * A message function returns 0, or a negative errno: then the peer broke the rules and is ended.
  */
@@ -64,6 +64,11 @@ struct handover {
 		uint32_t id;
 	} calls[CALLS_MAX];
 	unsigned first_call, n_calls;
+	struct {
+		int taken, asked; /* owned: the last that was taken; the one being judged */
+		bool waiting;	  /* LD_POLICY was sent */
+		bool due;	  /* a SIGHUP came that no LD_POLICY was sent for */
+	} policy;
 };
 
 extern struct handover h;
@@ -103,3 +108,11 @@ void gateway_forget(const struct sandbox *s);
 /* A new socket pair between airlockd and the gateway, when both have said hello. */
 void gateway_connect(void);
 int gateway_on_message(const struct wire_msg *msg);
+
+/* ---- handover-policy.c ---- */
+
+/* SIGHUP, where the policy is a file. */
+void policy_reload(void);
+void policy_daemon_ready(void);
+void policy_daemon_lost(void);
+int policy_answered(const struct dl_policy *answer);

@@ -26,8 +26,9 @@ struct launcher_options {
 	bool single;
 	/* Egress; NULL: no sandbox of this server has it, and there is no gateway. */
 	const char *egress_user;
-	const char *egress_log_dir; /* absolute */
-	const char *egress_dns;	    /* comma list of addresses */
+	const char *egress_log_dir;	/* absolute */
+	const char *egress_dns;		/* comma list of addresses */
+	const char *egress_policy_file; /* NULL: SIGHUP reads no policy */
 	uint64_t egress_log_days;
 	const char *images[OPTIONS_IMAGES_MAX]; /* "NAME=TARFILE" */
 	unsigned n_images;

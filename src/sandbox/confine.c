@@ -33,11 +33,11 @@ struct ruleset_attr {
 	uint64_t scoped;
 };
 
-#define READ_RIGHTS (LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR)
+#define READ_RIGHTS LANDLOCK_ACCESS_FS_READ_FILE
 /* What databases, logs and temporary files need. */
 #define WRITE_RIGHTS \
-	(READ_RIGHTS | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_MAKE_REG | \
-	 LANDLOCK_ACCESS_FS_REMOVE_FILE | RIGHT_TRUNCATE)
+	(READ_RIGHTS | LANDLOCK_ACCESS_FS_READ_DIR | LANDLOCK_ACCESS_FS_WRITE_FILE | \
+	 LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_REMOVE_FILE | RIGHT_TRUNCATE)
 #define RULE_NET_PORT 2 /* ABI 4 */
 
 struct net_port_attr {
@@ -143,9 +143,12 @@ static int allow_all(int ruleset, const struct ruleset_attr *attr, const struct 
 	/* The descriptor that the http server keeps in reserve. */
 	int r = allow(ruleset, "/dev/null", LANDLOCK_ACCESS_FS_READ_FILE, err);
 
-	for (size_t i = 0; r == 0 && i < n_dirs; i++)
+	for (size_t i = 0; r == 0 && i < n_dirs; i++) {
 		r = allow(ruleset, dirs[i].path,
 			  (dirs[i].read_only ? READ_RIGHTS : WRITE_RIGHTS) & attr->access_fs, err);
+		if (r == -ENOENT && dirs[i].read_only)
+			r = 0;
+	}
 	for (size_t i = 0; r == 0 && attr->access_net && i < n_ports; i++)
 		r = allow_port(ruleset, ports[i], err);
 	return r;

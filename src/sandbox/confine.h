@@ -22,7 +22,9 @@ int confine_identity(const char *who, struct err *err);
 
 struct confine_dir {
 	const char *path;
-	bool read_only; /* else files may also be made, written, and removed */
+	/* Files may be read, not listed, and it need not exist. Else files may also be made,
+	 * written, and removed. */
+	bool read_only;
 };
 
 /* Binding TCP ports is refused, connecting to others than the given ones too (where the kernel's

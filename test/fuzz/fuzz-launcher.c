@@ -11,6 +11,7 @@
  */
 #include "launcher/handover-daemon.c"
 #include "launcher/handover-gateway.c"
+#include "launcher/handover-policy.c"
 #include "launcher/handover.c"
 
 #include <assert.h>
@@ -106,6 +107,8 @@ static void open_all(void)
 	struct err err;
 
 	h.l = &launcher;
+	h.policy.taken = h.policy.asked = -1;
+	h.policy.waiting = false;
 	for (size_t i = 0; i < LAYOUT_SLOTS; i++) {
 		struct sandbox *s = &h.sandboxes[i];
 		*s = (struct sandbox){

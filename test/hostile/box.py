@@ -17,11 +17,11 @@ with open(
 class Box:
     """A session, and what a probe does with it. Searches everything that comes back for canaries."""
 
-    def __init__(self, server, key=harness.KEYS["a"], canaries=()):
+    def __init__(self, server, key=harness.KEYS["a"], canaries=(), **session):
         self.server = server
         self.key = key
         self.canaries = canaries
-        self.session = server.create(key)
+        self.session = server.create(key, **session)
         self.path = "/v1/sessions/" + self.session
 
     def _look(self, text):

@@ -30,6 +30,7 @@ Rows of the catalogue's file, process, kernel and resource groups that are not h
 """
 
 import collections
+import contextlib
 import ctypes
 import functools
 import os
@@ -945,6 +946,111 @@ def _(box):
     if host == {"lo"} and box.server.env.get("AIRLOCK_TEST_OFF"):
         raise NotExercised("this host has loopback only")
     return names == ["lo"]
+
+
+EGRESS = {"SANDBOX_EGRESS_POLICY": '{"a": ["allowed.example"]}', "SANDBOX_EGRESS_DNS": "192.0.2.53"}
+
+
+@contextlib.contextmanager
+def with_egress(box):
+    """A box of the same server whose session has egress."""
+    if not os.access(os.path.join(box.server.build, "airlock-gateway"), os.X_OK):
+        raise NotExercised("airlock-gateway is not built")
+    opened = Box(box.server, box.key, box.canaries, egress=["allowed.example"])
+    try:
+        yield opened
+    finally:
+        opened.close()
+
+
+@probe(164, "with egress nothing on the host or beside it can be reached", env=EGRESS,
+       why="without a network namespace of its own no sandbox with egress is built")
+def _(box):
+    contacts = []
+    with socket.socket(socket.AF_INET6) as stream, socket.socket(
+        socket.AF_INET6, socket.SOCK_DGRAM
+    ) as datagram:
+        for listener in (stream, datagram):
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+            listener.bind(("::", 0))
+            listener.settimeout(0.2)
+        stream.listen()
+        ports = stream.getsockname()[1], datagram.getsockname()[1]
+        own = {"127.0.0.1", "::1", "0.0.0.0", "255.255.255.255", "224.0.0.1", "ff02::1"}
+        own |= {entry[4][0] for entry in socket.getaddrinfo(socket.gethostname(), None)}
+        with with_egress(box) as inside_box:
+            inside_box.py(
+                "import socket\n"
+                "for host in %r:\n"
+                "    family = socket.AF_INET6 if ':' in host else socket.AF_INET\n"
+                "    s = socket.socket(family); s.settimeout(1); tries(s.connect, (host, %d))\n"
+                "    s = socket.socket(family, socket.SOCK_DGRAM)\n"
+                "    tries(s.setsockopt, 1, socket.SO_BROADCAST, 1)\n"
+                "    tries(s.sendto, b'x', (host, %d))\n"
+                "show(0)\n" % (sorted(own), *ports)
+            )
+        for listener, receive in ((stream, stream.accept), (datagram, lambda: datagram.recv(1))):
+            try:
+                contacts.append(receive())
+            except socket.timeout:
+                pass
+    return not contacts
+
+
+@probe(166, "with egress routes, loopback and settings stay as they are", env=EGRESS,
+       red=["capabilities,tenant_id,seccomp"], elsewhere=["seccomp"])
+def _(box):
+    with with_egress(box) as inside_box:
+        changed, answers = inside_box.py(
+            "import socket, struct, fcntl\n"
+            "def netlink(kind, flags, body):\n"
+            "    s = socket.socket(16, 3, 0)\n"
+            "    s.send(struct.pack('IHHII', 16 + len(body), kind, 5 | flags, 1, 0) + body)\n"
+            "    return struct.unpack_from('i', s.recv(4096), 16)[0]\n"
+            "def route(kind, flags, family):\n"
+            # The local route to everywhere on interface 1, in the local table.
+            "    body = struct.pack('BBBBBBBBI', family, 0, 0, 0, 255, 3, 254, 2, 0)\n"
+            "    return netlink(kind, flags, body + struct.pack('HHI', 8, 4, 1))\n"
+            "def down():\n"
+            "    with socket.socket() as s:\n"
+            "        fcntl.ioctl(s, 0x8914, struct.pack('16sh22x', b'lo', 0))\n"
+            "def write(name):\n"
+            "    with open('/proc/sys/net/ipv4/' + name, 'w') as file:\n"
+            "        file.write('0')\n"
+            "changed = [route(25, 0, 2), route(25, 0, 10), route(24, 0x600, 2)]\n"
+            # A link of type dummy.
+            "kind = struct.pack('HH5sxxx', 9, 1, b'dummy')\n"
+            "changed += [netlink(16, 0x600, bytes(16) + struct.pack('HH', 4 + len(kind), 18) + kind)]\n"
+            "changed += [tries(down), tries(write, 'ip_unprivileged_port_start'), tries(write, 'ip_forward')]\n"
+            "answers = []\n"
+            "for family, host in ((2, '198.51.100.7'), (10, '2001:db8::5')):\n"
+            "    s = socket.socket(family); s.settimeout(5)\n"
+            "    answers.append(tries(s.connect, (host, 443)))\n"
+            "show([changed, answers])\n"
+        )
+    return (
+        all(value in (-1, "EPERM", "EACCES", "EROFS") for value in changed)
+        and answers == ["ok"] * 2
+    )
+
+
+@probe(166, "with egress the places of the gateway cannot be taken", env=EGRESS,
+       why="its sockets are older than any code of a tenant; nothing switches that off")
+def _(box):
+    with with_egress(box) as inside_box:
+        taken = inside_box.py(
+            "import socket\n"
+            "def take(family, kind, host, port, option):\n"
+            "    s = socket.socket(family, kind)\n"
+            "    if option: s.setsockopt(1, option, 1)\n"
+            "    s.bind((host, port))\n"
+            "    if kind == 1: s.listen()\n"
+            "show(sorted({tries(take, family, kind, host, port, option)\n"
+            "    for port in (53, 80, 443) for option in (0, 2, 15) for kind in (1, 2)\n"
+            "    for family, host in ((2, '0.0.0.0'), (2, '127.0.0.1'), (2, '198.51.100.7'),\n"
+            "                         (10, '::'), (10, '::1'), (10, '2001:db8::5'))}))\n"
+        )
+    return bool(taken) and set(taken) <= {"EACCES", "EADDRINUSE"}
 
 
 # ---- Running them ------------------------------------------------------------------------------
