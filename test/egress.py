@@ -39,6 +39,7 @@ NAMES = [
     ("tls.good.test", TLS),
     ("closed.good.test", DEAD),
     ("closed-six.good.test", "2606:2800:220:1::21"),
+    # Nobody answers, not even with a refusal.
     ("nowhere.good.test", NOWHERE),
     # The first address refuses, the second does not.
     ("second.good.test", WWW, "2606:2800:220:1::21"),
