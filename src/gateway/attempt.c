@@ -124,6 +124,9 @@ static void log_denial(struct attempt *a, enum egress_code code, const char *wor
 	egress_reason(code, a->port, word, reason, sizeof(reason));
 	e.code = code;
 	e.reason = reason;
+	/* Rung 10 ends what an allowed line has begun. */
+	e.closed = a->conn != 0;
+	e.duration_ms = clock_monotonic_ms() - a->began_ms;
 	if (!names_addresses(code))
 		e.n_ips = 0;
 	journal_write(a->session->journal, &e);
