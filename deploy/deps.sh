@@ -14,7 +14,7 @@ declare -A packages=(
 	[run]="mmdebstrap btrfs-progs ca-certificates"
 	[test]="python3-pytest python3-pip clang-format cppcheck strace caddy libclang-rt-14-dev clang"
 	[fuzz]="clang libclang-rt-14-dev"
-	[bench]="bubblewrap runc"
+	[bench]="bubblewrap runc tinyproxy-bin dnsmasq-base iproute2 openssl"
 	[vm]="qemu-system-x86 mmdebstrap e2fsprogs"
 )
 

@@ -58,7 +58,7 @@ def runnable(build=None):
     build = build or BUILD
     if os.geteuid() != 0:
         return "needs root"
-    for program in ("airlock", "airlockd", "airlock-launcher", "airlock-init"):
+    for program in ("airlock", "airlockd", "airlock-launcher", "airlock-init", "airlock-gateway"):
         if not os.access(os.path.join(build, program), os.X_OK):
             return "%s is not built" % os.path.join(build, program)
     key = subprocess.run([os.path.join(ROOT, "image", "key.sh")], stdout=subprocess.PIPE, text=True)

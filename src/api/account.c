@@ -58,27 +58,16 @@ void handle_usage(struct request *r)
 	request_reply(r, 200, buf_str(o.buf));
 }
 
-/* No tenant has a policy in this version of the server, so nothing is allowed. */
 void handle_egress_policy(struct request *r)
 {
+	const struct egress_list *policy = core_egress(r->api->core, r->tenant);
 	struct json_out o = request_json(r);
 
 	json_out_object(&o, NULL);
 	json_out_text(&o, "tenant_id", r->tenant->name);
 	json_out_list(&o, "allowed");
-	json_out_end_list(&o);
-	json_out_end_object(&o);
-	request_reply(r, 200, buf_str(o.buf));
-}
-
-/* Without egress nothing is reachable and nothing is logged. */
-void handle_egress_log(struct request *r)
-{
-	struct json_out o = request_json(r);
-
-	json_out_object(&o, NULL);
-	json_out_text(&o, "session_id", r->session->id);
-	json_out_list(&o, "events");
+	for (size_t i = 0; i < policy->n; i++)
+		json_out_text(&o, NULL, policy->rules[i]);
 	json_out_end_list(&o);
 	json_out_end_object(&o);
 	request_reply(r, 200, buf_str(o.buf));

@@ -24,6 +24,7 @@ struct api_config {
 	uv_loop_t *loop;	    /* borrowed */
 	uint64_t write_max;	    /* SANDBOX_WRITE_MAX_MB in bytes: body of /write */
 	const char *preview_domain; /* NULL: none; copied */
+	const char *egress_log_dir; /* NULL: none; borrowed */
 	/* Writes of the store that failed since the start; NULL: nobody counts. */
 	uint64_t (*store_errors)(void *data);
 	void *store_data;

@@ -79,6 +79,16 @@ static void put_measured(struct json_out *o, const char *key, int64_t value)
 		json_out_int(o, key, value);
 }
 
+static void put_denied(struct json_out *o, const struct runtime_exec_result *run)
+{
+	const char *host = run->denied;
+
+	json_out_list(o, "egress_denied");
+	for (size_t i = 0; i < run->n_denied; i++, host += strlen(host) + 1)
+		json_out_text(o, NULL, host);
+	json_out_end_list(o);
+}
+
 static void put_numbers(struct json_out *o, const struct exec_result *result)
 {
 	const struct runtime_exec_result *run = result->run;
@@ -94,6 +104,8 @@ static void put_numbers(struct json_out *o, const struct exec_result *result)
 	put_measured(o, "duration_ms", run->duration_ms);
 	put_measured(o, "cpu_ms", run->cpu_ms);
 	put_measured(o, "peak_memory_bytes", run->peak_memory_bytes);
+	if (result->egress)
+		put_denied(o, run);
 }
 
 int exec_answer_make(struct answer *a, struct str command, struct exec_result *result, bool event,

@@ -109,6 +109,19 @@ unsigned core_lost_volumes(const struct core *c)
 	return fake.lost_volumes;
 }
 
+const struct egress_list *core_egress(const struct core *c, const struct tenant *t)
+{
+	static const struct egress_list nothing;
+
+	return t == &fake.a ? &fake.policy : &nothing;
+}
+
+void session_egress_refusal(const struct core *c, const struct tenant *t,
+			    const struct session_params *p, struct buf *out)
+{
+	buf_printf(out, "%zu refused", p->n_egress);
+}
+
 void session_create(struct core *c, struct tenant *t, const struct session_params *p, session_fn fn,
 		    void *data)
 {
@@ -123,6 +136,12 @@ void session_delete(struct core *c, struct session *s, session_fn fn, void *data
 {
 	fake.has_session = false;
 	fake.session_done = fn;
+	fake.data = data;
+}
+
+void session_egress_live(struct core *c, struct session *s, runtime_live_fn fn, void *data)
+{
+	fake.live_done = fn;
 	fake.data = data;
 }
 
@@ -187,7 +206,9 @@ void usage_get(struct core *c, const struct tenant *t, struct usage_month *ret)
 
 void runtime_info_get(struct runtime *rt, struct runtime_info *ret)
 {
-	*ret = (struct runtime_info){ .name = "native", .ready = !fake.starting };
+	*ret = (struct runtime_info){ .name = "native",
+				      .ready = !fake.starting,
+				      .gateway_restarts = fake.gateway_restarts };
 }
 
 uint32_t runtime_posture(struct runtime *rt, const char *volume, uint32_t tenant)

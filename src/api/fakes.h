@@ -68,12 +68,13 @@ struct fake_core {
 	struct tenant a, b;
 	struct session session; /* "sbx_0123456789ab" of a, while has_session */
 	bool has_session, stopping, starting;
-	unsigned lost_volumes;
+	unsigned lost_volumes, gateway_restarts;
 	unsigned lookups; /* of sessions */
 	unsigned touches;
 	/* The last call */
 	session_fn session_done;
 	runtime_stat_fn stat_done;
+	runtime_live_fn live_done;
 	struct session_params create;
 	char create_template[64];
 	struct exec_ops exec_ops;
@@ -89,6 +90,7 @@ struct fake_core {
 	void *data;
 	unsigned outputs; /* that are not freed yet */
 	uint32_t posture;
+	struct egress_list policy; /* of tenant a */
 };
 
 extern struct fake_core fake;

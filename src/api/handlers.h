@@ -39,6 +39,9 @@ void handle_read(struct request *r);
 /* account.c */
 void handle_usage(struct request *r);
 void handle_egress_policy(struct request *r);
+
+/* egress.c */
+enum { EGRESS_LOG_LIMIT, EGRESS_LOG_FIELDS };
 void handle_egress_log(struct request *r);
 
 /* health.c */

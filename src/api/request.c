@@ -14,6 +14,8 @@
 
 /* The scratch buffer gives its memory back above this. */
 #define SCRATCH_KEEP (256u * 1024)
+/* Two lists of 2,000 characters, escaped. */
+#define DETAIL_MAX (64u * 1024)
 
 struct request *request_new(struct api *a, struct http_exchange *x)
 {
@@ -100,7 +102,7 @@ static void reply_error(struct request *r, const struct error_row *row, struct s
 static void reply_text_error(struct request *r, const struct error_row *row, const char *text,
 			     struct http_header extra)
 {
-	_cleanup_buf_ struct buf detail = BUF(16384);
+	_cleanup_buf_ struct buf detail = BUF(DETAIL_MAX);
 	struct json_out o = JSON_OUT(&detail);
 
 	json_out_text(&o, NULL, text);

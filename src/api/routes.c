@@ -86,8 +86,8 @@ static const struct field read_fields[] = {
 };
 
 static const struct field egress_log_fields[] = {
-	{ "limit", "The last so many events.", IN_QUERY, FIELD_INT, .clamp = true, .preset = 200,
-	  .min = 1, .max = 1000 },
+	[EGRESS_LOG_LIMIT] = { "limit", "The last so many events.", IN_QUERY, FIELD_INT,
+			       .clamp = true, .preset = 200, .min = 1, .max = 1000 },
 };
 
 static const struct field audit_fields[] = {
@@ -191,19 +191,13 @@ static const struct route_answer delete_answers[] = {
 	END,
 };
 static const struct route_answer exec_answers[] = {
-	{ "command", "string" },
-	{ "output", "string" },
-	{ "stdout", "string" },
-	{ "stderr", "string" },
-	{ "exit_code", "integer" },
-	{ "timed_out", "boolean" },
-	{ "oom_killed", "boolean" },
-	{ "pids_limit_hit", "boolean" },
-	{ "warnings", "array" },
-	{ "duration_ms", "integer|null" },
-	{ "cpu_ms", "integer|null" },
-	{ "peak_memory_bytes", "integer|null" },
-	END,
+	{ "command", "string" },      { "output", "string" },
+	{ "stdout", "string" },	      { "stderr", "string" },
+	{ "exit_code", "integer" },   { "timed_out", "boolean" },
+	{ "oom_killed", "boolean" },  { "pids_limit_hit", "boolean" },
+	{ "warnings", "array" },      { "duration_ms", "integer|null" },
+	{ "cpu_ms", "integer|null" }, { "peak_memory_bytes", "integer|null" },
+	{ "egress_denied", "array" }, END,
 };
 static const struct route_answer write_answers[] = {
 	{ "status", "string" },

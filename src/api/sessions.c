@@ -11,8 +11,8 @@
 static void put_egress(struct json_out *o, const struct session *s)
 {
 	json_out_list(o, "egress");
-	for (size_t i = 0; i < s->n_egress; i++)
-		json_out_text(o, NULL, s->egress[i]);
+	for (size_t i = 0; i < s->egress.n; i++)
+		json_out_text(o, NULL, s->egress.rules[i]);
 	json_out_end_list(o);
 }
 
@@ -44,12 +44,43 @@ const char *create_feature_off(const struct request *r)
 	return json_object_size(v[CREATE_SECRETS].json) ? "secrets_off" : NULL;
 }
 
+/* What the request asks for; egress has room for all of its items. */
+static struct session_params take_params(const struct request *r, struct str egress[EGRESS_MAX])
+{
+	const struct value *v = r->values;
+	struct session_params params = { .template_name = v[CREATE_TEMPLATE].text,
+					 .egress = egress,
+					 .n_egress = json_array_size(v[CREATE_EGRESS].json),
+					 .persistent = v[CREATE_PERSISTENT].number != 0 };
+
+	for (size_t i = 0; i < params.n_egress; i++) {
+		const json_t *item = json_array_get(v[CREATE_EGRESS].json, i);
+		egress[i] = (struct str){ json_string_value(item), json_string_length(item) };
+	}
+	return params;
+}
+
+/* Two lists of 2,000 characters are more than an error of the core can hold. */
+static void refuse_egress(struct request *r, const struct err *err)
+{
+	_cleanup_buf_ struct buf text = BUF(64 * KIB);
+	struct str egress[EGRESS_MAX];
+	const struct session_params params = take_params(r, egress);
+
+	session_egress_refusal(r->api->core, r->tenant, &params, &text);
+	request_fail(r, err->slug, text.data);
+}
+
 static void created(void *data, struct session *s, const struct err *err)
 {
 	struct request *r = data;
 
 	if (!r->api) {
 		request_free(r);
+		return;
+	}
+	if (err && err->slug && strcmp(err->slug, "egress_not_permitted") == 0) {
+		refuse_egress(r, err);
 		return;
 	}
 	if (err) {
@@ -69,17 +100,9 @@ static void created(void *data, struct session *s, const struct err *err)
 
 void handle_session_create(struct request *r)
 {
-	const struct value *v = r->values;
 	struct str egress[EGRESS_MAX];
-	struct session_params params = { .template_name = v[CREATE_TEMPLATE].text,
-					 .egress = egress,
-					 .n_egress = json_array_size(v[CREATE_EGRESS].json),
-					 .persistent = v[CREATE_PERSISTENT].number != 0 };
+	const struct session_params params = take_params(r, egress);
 
-	for (size_t i = 0; i < params.n_egress; i++) {
-		const json_t *item = json_array_get(v[CREATE_EGRESS].json, i);
-		egress[i] = (struct str){ json_string_value(item), json_string_length(item) };
-	}
 	session_create(r->api->core, r->tenant, &params, created, r);
 }
 

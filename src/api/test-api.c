@@ -7,6 +7,9 @@
 
 #include <cmocka.h>
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "api/fakes.h"
 #include "api/handlers.h"
 #include "api/request.h"
@@ -27,7 +30,8 @@ static int start(void **state)
 {
 	struct api_config config = { .loop = &loop,
 				     .write_max = 64u * MIB,
-				     .preview_domain = "preview.example.net:8443" };
+				     .preview_domain = "preview.example.net:8443",
+				     .egress_log_dir = "/tmp" };
 	struct err err;
 
 	fake_reset();
@@ -376,6 +380,11 @@ static void health_needs_no_key(void **state)
 	assert_body(&x, 200, "{\"status\":\"healthy\",\"active_sessions\":1}");
 	send_to_api(&x, "HEAD", "/healthz", NULL, NULL);
 	assert_body(&x, 200, "{\"status\":\"healthy\",\"active_sessions\":1}");
+	fake.gateway_restarts = 3;
+	send_to_api(&x, "GET", "/healthz", NULL, NULL);
+	assert_body(&x, 200,
+		    "{\"status\":\"healthy\",\"active_sessions\":1,\"gateway_restarts\":3}");
+	fake.gateway_restarts = 0;
 	fake.lost_volumes = 2;
 	send_to_api(&x, "GET", "/healthz", NULL, NULL);
 	assert_body(&x, 200, "{\"status\":\"healthy\",\"active_sessions\":1,\"lost_volumes\":2}");
@@ -414,14 +423,99 @@ static void usage_tells_limits_and_what_is_left(void **state)
 		"\"command_seconds\":5.006}}");
 }
 
-static void no_tenant_has_egress(void **state)
+static void the_policy_is_the_tenants(void **state)
 {
 	struct http_exchange x;
 
+	egress_list_add(&fake.policy, STR("pypi"));
+	send_to_api(&x, "GET", "/v1/egress/policy", as_a, NULL);
+	assert_body(&x, 200,
+		    "{\"tenant_id\":\"a\",\"allowed\":[\"pypi.org\",\"files.pythonhosted.org\"]}");
+	egress_list_fini(&fake.policy);
 	send_to_api(&x, "GET", "/v1/egress/policy", as_b, NULL);
 	assert_body(&x, 200, "{\"tenant_id\":\"b\",\"allowed\":[]}");
+}
+
+static void without_egress_there_are_no_events(void **state)
+{
+	struct http_exchange x;
+
 	send_to_api(&x, "GET", SESSION "/egress?limit=5000", as_a, NULL);
 	assert_body(&x, 200, "{\"session_id\":\"" ID "\",\"events\":[]}");
+}
+
+static const char log_path[] = "/tmp/" ID ".jsonl";
+
+static void write_log(const char *text)
+{
+	FILE *f = fopen(log_path, "w");
+
+	assert_non_null(f);
+	fputs(text, f);
+	assert_int_equal(fclose(f), 0);
+}
+
+#define EVENT "\"session\":\"" ID "\",\"tenant\":\"a\",\"host\":\"x.org\""
+
+static void events_are_read_beside_the_loop(void **state)
+{
+	static const struct runtime_live live = { .conn = 3, .bytes_up = 10, .bytes_down = 20 };
+	struct http_exchange x;
+
+	write_log("no event\n"
+		  "{\"ts\":2,\"decision\":\"deny\"," EVENT ",\"reason\":\"r\",\"code\":\"c\"}\n"
+		  "{\"ts\":1,\"decision\":\"allow\"," EVENT ",\"open\":true,\"conn\":3}\n");
+	egress_list_add(&fake.session.egress, STR("x.org"));
+	send_to_api(&x, "GET", SESSION "/egress?limit=0", as_a, NULL);
+	assert_false(x.begun);
+	fake.live_done(fake.data, &live, 1);
+	assert_false(x.begun);
+	uv_run(&loop, UV_RUN_ONCE);
+	assert_body(&x, 200,
+		    "{\"session_id\":\"" ID
+		    "\",\"events\":[{\"ts\":1.000,\"decision\":\"allow\"," EVENT
+		    ",\"bytes_up\":10,\"bytes_down\":20,\"open\":true}]}");
+	/* Nobody knows what is open. */
+	send_to_api(&x, "GET", SESSION "/egress?limit=5000", as_a, NULL);
+	fake.live_done(fake.data, NULL, 0);
+	uv_run(&loop, UV_RUN_ONCE);
+	assert_non_null(strstr(x.answer.data, "\"bytes_up\":0,\"bytes_down\":0,\"open\":true}"));
+	fake_exchange_fini(&x);
+	unlink(log_path);
+	send_to_api(&x, "GET", SESSION "/egress", as_a, NULL);
+	fake.live_done(fake.data, NULL, 0);
+	uv_run(&loop, UV_RUN_ONCE);
+	assert_body(&x, 200, "{\"session_id\":\"" ID "\",\"events\":[]}");
+	/* A file that is none is our fault, not the client's. */
+	assert_int_equal(mkdir(log_path, 0700), 0);
+	send_to_api(&x, "GET", SESSION "/egress", as_a, NULL);
+	fake.live_done(fake.data, NULL, 0);
+	uv_run(&loop, UV_RUN_ONCE);
+	assert_error(&x, 500, "internal", "Internal Server Error");
+	fake_exchange_fini(&x);
+	rmdir(log_path);
+	send_to_api(&x, "GET", SESSION "/egress", as_b, NULL);
+	assert_error(&x, 403, "not_your_session", "Forbidden: Access denied to this session");
+	fake_exchange_fini(&x);
+	egress_list_fini(&fake.session.egress);
+}
+
+/* In both of its waits. */
+static void closing_gives_a_reader_of_events_up(void **state)
+{
+	struct http_exchange x, y;
+
+	egress_list_add(&fake.session.egress, STR("x.org"));
+	send_to_api(&x, "GET", SESSION "/egress", as_a, NULL);
+	fake.live_done(fake.data, NULL, 0);
+	send_to_api(&y, "GET", SESSION "/egress", as_a, NULL);
+	stop_api();
+	assert_true(x.aborted || x.ended); /* the thread may have been quick */
+	assert_true(y.aborted);
+	fake.live_done(fake.data, NULL, 0);
+	fake_exchange_fini(&x);
+	fake_exchange_fini(&y);
+	egress_list_fini(&fake.session.egress);
 }
 
 /* ---- Sessions ---- */
@@ -445,6 +539,30 @@ static void create_answers_with_the_whole_session(void **state)
 		"\"disk_quota_mb\":512,\"created_at\":1.000000,\"expires_at\":1802.000000,"
 		"\"persistent\":false,\"template\":\"sandbox-base:latest\",\"status\":\"ready\","
 		"\"snapshot_id\":null,\"secret_names\":[],\"runtime\":\"native\"}");
+}
+
+/* An error of the core holds less than the contract wants said. */
+static void a_refused_egress_is_told_in_full(void **state)
+{
+	const struct err cut = { 1, "egress_not_permitted", "Egress not permitted" };
+	struct http_exchange x;
+
+	send_to_api(&x, "POST", "/v1/sessions", as_a, "{\"egress\":[\"a.org\",\"b.org\"]}");
+	fake.session_done(fake.data, NULL, &cut);
+	assert_error(&x, 403, "egress_not_permitted", "2 refused");
+	fake_exchange_fini(&x);
+}
+
+static void a_session_tells_its_rules(void **state)
+{
+	struct http_exchange x;
+
+	egress_list_add(&fake.session.egress, STR("pypi"));
+	send_to_api(&x, "GET", "/v1/sessions", as_a, NULL);
+	assert_non_null(
+		strstr(x.answer.data, "\"egress\":[\"pypi.org\",\"files.pythonhosted.org\"]"));
+	fake_exchange_fini(&x);
+	egress_list_fini(&fake.session.egress);
 }
 
 static const struct refusal_case {
@@ -590,6 +708,30 @@ static void exec_answers_with_every_field(void **state)
 		    "\"oom_killed\":false,\"pids_limit_hit\":true,\"warnings\":[],\"duration_ms\":"
 		    "2,\"cpu_ms\":1,"
 		    "\"peak_memory_bytes\":4096}");
+}
+
+static void exec_tells_what_egress_refused(void **state)
+{
+	static const struct {
+		size_t n;
+		const char *want;
+	} cases[] = {
+		{ 0, "\"peak_memory_bytes\":0,\"egress_denied\":[]}" },
+		{ 2, "\"peak_memory_bytes\":0,\"egress_denied\":[\"b.org\",\"\\\"a\\\"\"]}" },
+	};
+	static char denied[] = "b.org\0\"a\"";
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct runtime_exec_result run = { .denied = denied, .n_denied = cases[i].n };
+		struct exec_result result = { .run = &run, .egress = true };
+		struct http_exchange x;
+		send_to_api(&x, "POST", SESSION "/exec", as_a, EXEC_BODY);
+		fake.exec_ops.done(fake.data, &result, NULL);
+		size_t len = strlen(cases[i].want);
+		assert_true(x.answer.len > len);
+		assert_string_equal(x.answer.data + x.answer.len - len, cases[i].want);
+		fake_exchange_fini(&x);
+	}
 }
 
 static void exec_passes_cwd_env_and_stdin_on(void **state)
@@ -929,7 +1071,13 @@ int main(void)
 		TEST(health_needs_no_key),
 		TEST(the_description_needs_no_key),
 		TEST(usage_tells_limits_and_what_is_left),
-		TEST(no_tenant_has_egress),
+		TEST(the_policy_is_the_tenants),
+		TEST(without_egress_there_are_no_events),
+		TEST(events_are_read_beside_the_loop),
+		TEST(closing_gives_a_reader_of_events_up),
+		TEST(a_refused_egress_is_told_in_full),
+		TEST(a_session_tells_its_rules),
+		TEST(exec_tells_what_egress_refused),
 		TEST(create_answers_with_the_whole_session),
 		TEST(refusals_of_the_core_have_their_status_and_text),
 		TEST(list_shows_the_callers_sessions_only),

@@ -28,6 +28,7 @@
 static const char *const kept_variables[] = {
 #ifdef AIRLOCK_TEST_KNOBS
 	"AIRLOCK_TEST_OFF",
+	"AIRLOCK_TEST_HURRY",
 #endif
 #ifdef __SANITIZE_ADDRESS__
 	"ASAN_OPTIONS",

@@ -87,6 +87,7 @@ static void core_free(struct core *c)
 		session_remove(c, c->newest);
 	tenants_free(c);
 	keys_free(c);
+	egress_free(c);
 	found_free(c);
 	free(c->hash);
 	free(c);

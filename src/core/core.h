@@ -13,10 +13,12 @@
 #include <stdint.h>
 #include <uv.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/str.h"
 #include "core/runtime.h"
 #include "core/tenant.h"
+#include "egress/list.h"
 
 struct core;
 struct store;
@@ -63,6 +65,18 @@ bool core_is_stopping(const struct core *c);
 int core_add_key(struct core *c, struct str tenant, struct str key, struct err *err);
 /* Limits of "*" (tenant.data == NULL) or of one tenant; before the first request. */
 void core_set_limits(struct core *c, struct str tenant, const struct tenant_limits *limits);
+/* What one tenant may be allowed to reach; tenant NULL: everybody without an entry. */
+struct core_egress {
+	const char *tenant;
+	const struct egress_list *rules;
+};
+
+/* The whole egress policy, copied, in the place of the one before. Sessions that are open keep what
+ * they have. */
+void core_set_egress(struct core *c, const struct core_egress *entries, size_t n);
+/* The tenant's entry, else that of everybody, else an empty list; until the next core_set_egress. */
+const struct egress_list *core_egress(const struct core *c, const struct tenant *t);
+
 /* Compares with every configured key in constant time. NULL: unknown. *ret_actor: "static key". */
 struct tenant *key_find(struct core *c, struct str key, const char **ret_actor);
 
@@ -85,8 +99,8 @@ struct session {
 	struct tenant *tenant;
 	char *template_name; /* as asked; owned */
 	const char *image;   /* canonical name of the image; borrowed from the configuration */
-	char **egress;	     /* expanded rules; owned; none in this version of the server */
-	size_t n_egress;
+	struct egress_list egress;  /* expanded; owned; empty: nothing is reachable */
+	struct runtime_egress *net; /* READY with egress: what the runtime knows it by */
 	bool persistent;
 	uint64_t quota_bytes;
 	int64_t created_us;  /* wall clock */
@@ -119,6 +133,11 @@ typedef void (*session_fn)(void *data, struct session *s, const struct err *err)
  * session_limit, no_capacity, busy, stopping, internal. A refused create leaves nothing. */
 void session_create(struct core *c, struct tenant *t, const struct session_params *p, session_fn fn,
 		    void *data);
+/* The whole sentence about an egress that is refused, which may be longer than struct err holds. */
+void session_egress_refusal(const struct core *c, const struct tenant *t,
+			    const struct session_params *p, struct buf *out);
+/* The tunnels that a READY session with egress has open now. */
+void session_egress_live(struct core *c, struct session *s, runtime_live_fn fn, void *data);
 /* Exact id; NULL when there is none that is READY. Does not look at the tenant. */
 struct session *session_find(struct core *c, struct str id);
 /* Restarts the idle clock. */
@@ -149,6 +168,7 @@ struct exec_params {
 struct exec_result {
 	struct runtime_exec_result *run; /* streams may be taken with take_ptr */
 	uint32_t timeout_s;
+	bool egress;			       /* the session has some: run->denied counts */
 	char warnings[EXEC_WARNINGS_MAX][200]; /* in the order of the contract */
 	size_t n_warnings;
 };

@@ -12,10 +12,11 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/random.h"
-#include "egress/rule.h"
 #include "core/parts.h"
 #include "store/store.h"
 
+/* More than 20 items can become, were each a preset. */
+#define EGRESS_TEXT_MAX (128u * KIB)
 #define CREATE_MAX_US (60 * 1000000ll)
 
 /* ---- Refusing ---- */
@@ -66,24 +67,6 @@ static int check_template(const struct core *c, const struct session_params *p, 
 			list.data ? list.data : "");
 }
 
-/* No tenant has a policy in this version of the server, so every request is refused. */
-static int check_egress(const struct session_params *p, struct err *err)
-{
-	_cleanup_buf_ struct buf list = BUF(64 * KIB);
-
-	if (!p->n_egress)
-		return 0;
-	/* The sentence must fit struct err, and whole characters of it. */
-	for (size_t chars = 2000; chars; chars -= chars / 4 + 1) {
-		buf_clear(&list);
-		egress_put_list(&list, p->egress, p->n_egress, chars);
-		if (list.len <= sizeof(err->text) - 100)
-			break;
-	}
-	return err_slug(err, EACCES, "egress_not_permitted",
-			"Egress not permitted for this tenant: %s. Allowed: []", list.data);
-}
-
 static int no_capacity(struct err *err)
 {
 	return err_slug(err, EAGAIN, "no_capacity",
@@ -101,7 +84,7 @@ static int check_create(const struct core *c, const struct tenant *t,
 				"The server is stopping; try again shortly.");
 	r = check_template(c, p, err);
 	if (r >= 0)
-		r = check_egress(p, err);
+		r = egress_check(c, t, p, err);
 	if (r < 0)
 		return r;
 	if (p->snapshot_id.data)
@@ -221,6 +204,7 @@ static void on_stored(void *data, const struct err *err)
 		return;
 	}
 	s->state = SESSION_READY;
+	egress_open(c, s);
 	s->idle_since_us = clock_monotonic_us();
 	c->n_ready++;
 	bool late = !cr->fn || (c->closed && c->config.ephemeral);
@@ -238,16 +222,25 @@ static void on_volume(void *data, const struct err *err)
 {
 	struct create *cr = data;
 	struct session *s = cr->s;
+	struct err full;
 
 	if (err) {
 		create_failed(cr, err);
+		return;
+	}
+	_cleanup_buf_ struct buf egress = BUF(EGRESS_TEXT_MAX);
+	for (size_t i = 0; i < s->egress.n; i++)
+		buf_printf(&egress, "%s%s", i ? " " : "", s->egress.rules[i]);
+	if (buf_is_full(&egress)) {
+		err_set(&full, EOVERFLOW, "its egress rules are too long");
+		create_failed(cr, &full);
 		return;
 	}
 	const struct store_session row = {
 		.id = s->id,
 		.tenant = s->tenant->name,
 		.template_name = s->template_name,
-		.egress = "",
+		.egress = egress.data ? egress.data : "",
 		.persistent = s->persistent,
 		.quota_bytes = s->quota_bytes,
 		.created_us = s->created_us,
@@ -272,7 +265,7 @@ static void create_volume(struct create *cr, const char *id)
 	runtime_volume_create(c->runtime, s->id, s->tenant->number, hard_limit(c, s->quota_bytes),
 			      on_volume, cr);
 	/* The first command comes soon; its sandbox is built while the workspace is made. */
-	runtime_warm(c->runtime, s->tenant->number, s->image, s->n_egress > 0);
+	runtime_warm(c->runtime, s->tenant->number, s->image, s->egress.n > 0);
 }
 
 static void on_ids(void *data, const struct err *err);
@@ -342,6 +335,7 @@ static struct session *session_new(struct core *c, struct tenant *t, const struc
 	s->tenant = t;
 	s->template_name = mem_dup_n(p->template_name.data, p->template_name.len);
 	s->image = session_image(c, s->template_name);
+	egress_expand(p, &s->egress);
 	s->persistent = p->persistent;
 	s->quota_bytes = c->config.quota_bytes;
 	s->created_us = s->accessed_us = clock_wall_us();

@@ -126,5 +126,6 @@ void session_delete(struct core *c, struct session *s, session_fn fn, void *data
 	assert(s->state == SESSION_READY);
 	s->state = SESSION_ENDING;
 	c->n_ready--;
+	egress_close(c, s);
 	session_end(c, s, fn, data);
 }

@@ -21,7 +21,7 @@
 
 #define ENV_MAX 64u
 
-/* The whole environment of a command without egress, section 6 of the contract. */
+/* The whole environment of a command, section 6 of the contract; with egress also the next. */
 static const char *const base_environment[] = {
 	"HOME=/tmp",
 	"PYTHONUSERBASE=/workspace/.local",
@@ -35,6 +35,13 @@ static const char *const base_environment[] = {
 	"LOGNAME=sandbox",
 	"SHELL=/bin/bash",
 	"PWD=/workspace",
+};
+
+/* The same names for every client's idea of them. A program must still reach its own server. */
+static const char *const egress_environment[] = {
+	"HTTPS_PROXY=http://127.0.0.1:3128",	  "https_proxy=http://127.0.0.1:3128",
+	"HTTP_PROXY=http://127.0.0.1:3128",	  "http_proxy=http://127.0.0.1:3128",
+	"NO_PROXY=localhost,127.0.0.1,[::1],::1", "no_proxy=localhost,127.0.0.1,[::1],::1",
 };
 
 /* Names that a caller may not set: they steer the shell, the loader, pip or the way out. */
@@ -114,13 +121,18 @@ static void environment_fini(struct environment *env)
 		free(env->owned[i]);
 }
 
-static void environment_fill(struct environment *env, const struct exec_params *p)
+static void environment_fill(struct environment *env, const struct session *s,
+			     const struct exec_params *p)
 {
-	_Static_assert(ARRAY_SIZE(base_environment) + LIMIT_ENV_VARS <= ENV_MAX,
+	_Static_assert(ARRAY_SIZE(base_environment) + ARRAY_SIZE(egress_environment) +
+				       LIMIT_ENV_VARS <=
+			       ENV_MAX,
 		       "the environment fits");
 
 	for (; env->n < ARRAY_SIZE(base_environment); env->n++)
 		env->strings[env->n] = base_environment[env->n];
+	for (size_t i = 0; s->egress.n && i < ARRAY_SIZE(egress_environment); i++)
+		env->strings[env->n++] = egress_environment[i];
 	for (size_t i = 0; i < p->n_env; i++) {
 		const struct str *name = &p->env_names[i], *value = &p->env_values[i];
 		char *text = mem_new(name->len + value->len + 2, 1);
@@ -188,6 +200,7 @@ static void exec_free(struct exec *e)
 
 	for (size_t i = 0; i < ARRAY_SIZE(e->result.streams); i++)
 		runtime_output_free(e->result.streams[i]);
+	free(e->result.denied);
 	session_unref(e->s);
 	free(e->cwd);
 	free(e);
@@ -196,7 +209,9 @@ static void exec_free(struct exec *e)
 
 static void answer(struct exec *e, const struct err *err)
 {
-	struct exec_result result = { .run = &e->result, .timeout_s = e->timeout_s };
+	struct exec_result result = { .run = &e->result,
+				      .timeout_s = e->timeout_s,
+				      .egress = e->s->egress.n > 0 };
 
 	if (!e->detached && err) {
 		e->ops.done(e->data, NULL, err);
@@ -280,6 +295,7 @@ static void on_done(void *data, struct runtime_exec_result *run, const struct er
 	}
 	e->result = *run;
 	run->streams[0] = run->streams[1] = NULL; /* taken */
+	run->denied = NULL;
 	usage_add(e->c, e->s->tenant, 0, 1, run->duration_ms);
 	disk_add(e->s, disk_bound_of_run(e->c, run));
 	if (run->timed_out)
@@ -339,7 +355,7 @@ int exec_start(struct core *c, struct session *s, const struct exec_params *p,
 
 	if (r < 0)
 		return r;
-	environment_fill(&env, p);
+	environment_fill(&env, s, p);
 	struct exec *e = mem_new(1, sizeof(*e));
 	*e = (struct exec){ .c = c, .s = s, .ops = *ops, .data = data, .timeout_s = p->timeout_s };
 	core_hold(c);
@@ -354,7 +370,7 @@ int exec_start(struct core *c, struct session *s, const struct exec_params *p,
 		.volume = s->id,
 		.tenant = s->tenant->number,
 		.image = s->image,
-		.egress = s->n_egress > 0,
+		.egress = s->net,
 		.command = p->command,
 		.cwd = p->cwd.data ? p->cwd : STR(""),
 		.env = env.strings,

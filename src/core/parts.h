@@ -33,6 +33,11 @@ struct limits_entry {
 	struct limits_entry *next;
 };
 
+struct egress_entry {
+	char *tenant; /* owned; NULL: "*" */
+	struct egress_list rules;
+};
+
 /* An answer that must not come before its call has returned. */
 struct later {
 	void (*fn)(struct later *l);
@@ -69,6 +74,8 @@ struct core {
 	struct static_key *keys;     /* owned */
 	struct limits_entry *limits; /* owned */
 	struct tenant_limits limits_all;
+	struct egress_entry *egress; /* owned */
+	size_t n_egress;
 
 	struct session *newest, *oldest;
 	struct session **hash; /* owned; hash_size is a power of two */
@@ -110,6 +117,17 @@ int tenant_make(struct core *c, struct str name, struct tenant **ret, struct err
 struct tenant *tenant_find(struct core *c, struct str name);
 void tenants_free(struct core *c);
 void keys_free(struct core *c);
+
+/* ---- egress.c ---- */
+/* The rules that a request asks for. */
+void egress_expand(const struct session_params *p, struct egress_list *ret);
+/* Refuses what the tenant's policy does not cover. */
+int egress_check(const struct core *c, const struct tenant *t, const struct session_params *p,
+		 struct err *err);
+/* A READY session becomes known to the runtime, and is forgotten by it. */
+void egress_open(struct core *c, struct session *s);
+void egress_close(struct core *c, struct session *s);
+void egress_free(struct core *c);
 
 /* ---- session.c ---- */
 struct session *session_find_any(struct core *c, struct str id);

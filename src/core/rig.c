@@ -29,6 +29,7 @@ struct rig_call {
 		runtime_write_fn write;
 		runtime_volume_fn volume_fn;
 		runtime_stat_fn stat;
+		runtime_live_fn live;
 	} fn;
 	void *data;
 	bool detached, killed;
@@ -37,6 +38,56 @@ struct rig_call {
 };
 
 /* ---- The runtime ---- */
+
+static struct rig_call *ask(struct runtime *rt, enum rig_kind kind, const char *volume, void *data);
+
+struct runtime_egress {
+	char session[SESSION_ID_LEN + 1];
+	char rules[512]; /* separated by blanks */
+	struct runtime_egress *next;
+};
+
+struct runtime_egress *runtime_egress_open(struct runtime *rt,
+					   const struct runtime_egress_spec *spec)
+{
+	struct runtime_egress *e = mem_new(1, sizeof(*e));
+	size_t len = 0;
+
+	snprintf(e->session, sizeof(e->session), "%s", spec->session);
+	for (size_t i = 0; i < spec->n_rules; i++)
+		len += (size_t)snprintf(e->rules + len, sizeof(e->rules) - len, "%s%s",
+					i ? " " : "", spec->rules[i]);
+	e->next = rt->egress;
+	rt->egress = e;
+	rt->n_egress++;
+	return e;
+}
+
+void runtime_egress_close(struct runtime *rt, struct runtime_egress *e)
+{
+	struct runtime_egress **at = &rt->egress;
+
+	while (*at != e)
+		at = &(*at)->next;
+	*at = e->next;
+	rt->n_egress--;
+	free(e);
+}
+
+void runtime_egress_live(struct runtime *rt, struct runtime_egress *e, runtime_live_fn fn,
+			 void *data)
+{
+	ask(rt, RIG_LIVE, e->session, data)->fn.live = fn;
+}
+
+const char *rig_egress(struct rig *r, const char *session)
+{
+	for (struct runtime_egress *e = r->runtime.egress; e; e = e->next) {
+		if (strcmp(e->session, session) == 0)
+			return e->rules;
+	}
+	return NULL;
+}
 
 uint64_t runtime_output_size(const struct runtime_output *o)
 {
@@ -104,10 +155,13 @@ static void answer_exec(struct runtime *rt, struct rig_call *call, const struct 
 		result.streams[i] = mem_new(1, sizeof(struct runtime_output));
 		result.streams[i]->dropped = rt->dropped[i];
 	}
+	result.denied = mem_dup_n(rt->denied, sizeof(rt->denied));
+	result.n_denied = rt->n_denied;
 	if (!call->detached)
 		call->fn.exec->done(call->data, err ? NULL : &result, err);
 	for (size_t i = 0; i < 2; i++)
 		runtime_output_free(result.streams[i]);
+	free(result.denied);
 }
 
 static void answer(struct runtime *rt, struct rig_call *call)
@@ -142,6 +196,9 @@ static void answer(struct runtime *rt, struct rig_call *call)
 		break;
 	case RIG_STAT:
 		call->fn.stat(call->data, rt->counter, err);
+		break;
+	case RIG_LIVE:
+		call->fn.live(call->data, err ? NULL : rt->live, rt->n_live);
 		break;
 	case RIG_KINDS:
 		break;
@@ -196,6 +253,7 @@ struct runtime_exec *runtime_exec_start(struct runtime *rt, const struct runtime
 	struct rig_call *call = ask(rt, RIG_EXEC, spec->volume, data);
 
 	call->fn.exec = ops;
+	rt->with_egress = spec->egress != NULL;
 	rt->n_env = spec->n_env;
 	for (size_t i = 0; i < spec->n_env; i++)
 		snprintf(rt->env[i], sizeof(rt->env[i]), "%s", spec->env[i]);
@@ -360,6 +418,9 @@ void rig_close(struct rig *r)
 	while (!closed)
 		uv_run(&r->loop, UV_RUN_ONCE);
 	r->core = NULL;
+	/* The runtime ends with the process: what it knew is told anew. */
+	while (r->runtime.egress)
+		runtime_egress_close(&r->runtime, r->runtime.egress);
 	close_store(r);
 }
 
@@ -443,9 +504,12 @@ static void on_session(void *data, struct session *s, const struct err *err)
 	*(struct session **)data = s;
 }
 
-struct session *rig_session(struct rig *r, struct tenant *t)
+struct session *rig_session_egress(struct rig *r, struct tenant *t, const struct str *egress,
+				   size_t n)
 {
-	const struct session_params p = { .template_name = STR("sandbox-base:latest") };
+	const struct session_params p = { .template_name = STR("sandbox-base:latest"),
+					  .egress = egress,
+					  .n_egress = n };
 	struct session *s = NULL;
 
 	session_create(r->core, t, &p, on_session, &s);
@@ -453,6 +517,11 @@ struct session *rig_session(struct rig *r, struct tenant *t)
 	rig_settle(r);
 	assert_non_null(s);
 	return s;
+}
+
+struct session *rig_session(struct rig *r, struct tenant *t)
+{
+	return rig_session_egress(r, t, NULL, 0);
 }
 
 bool rig_has_volume(struct rig *r, const char *id)

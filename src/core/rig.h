@@ -22,6 +22,7 @@ enum rig_kind {
 	RIG_CREATE,
 	RIG_DELETE,
 	RIG_STAT,
+	RIG_LIVE,
 	RIG_KINDS,
 };
 
@@ -47,6 +48,8 @@ struct runtime {
 	uint64_t dropped[2];
 	const char *text; /* read */
 	uint64_t used, counter;
+	struct runtime_live live[4];
+	size_t n_live;
 
 	/* What was asked last. */
 	char env[64][128];
@@ -54,7 +57,14 @@ struct runtime {
 	char cwd[256];
 	uint64_t limit, quota, max;
 	uint32_t killed;
-	uint32_t warmed; /* tenant */
+	uint32_t warmed;  /* tenant */
+	bool with_egress; /* the last command named its session */
+	char denied[128]; /* what the next results were refused, each with its NUL */
+	size_t n_denied;
+
+	/* Sessions that the gateway knows. */
+	struct runtime_egress *egress;
+	unsigned n_egress;
 };
 
 struct rig {
@@ -89,5 +99,10 @@ void rig_advance(struct rig *r, int64_t us);
 
 /* A session of t; fails the test when it is refused. */
 struct session *rig_session(struct rig *r, struct tenant *t);
+/* A session of t that may reach these; fails the test when it is refused. */
+struct session *rig_session_egress(struct rig *r, struct tenant *t, const struct str *egress,
+				   size_t n);
+/* The rules that the runtime has for this session, separated by blanks; NULL: it has none. */
+const char *rig_egress(struct rig *r, const char *session);
 bool rig_has_volume(struct rig *r, const char *id);
 void rig_add_volume(struct runtime *rt, const char *id, uint32_t tenant);

@@ -18,20 +18,53 @@
 #include "base/str.h"
 
 struct runtime;
+struct runtime_egress;
 struct runtime_exec;
 struct runtime_file;
+
+/* ---- Egress ---- */
+
+struct runtime_egress_spec {
+	const char *session;	  /* id; names the log, copied */
+	const char *tenant;	  /* name, for the log, copied */
+	const char *const *rules; /* n_rules >= 1, expanded, copied */
+	size_t n_rules;
+};
+
+/* A session that may reach something, known to the gateway from now on, whichever lives. Whatever
+ * happens to the gateway, no callback and no error comes of it: what cannot be decided is refused
+ * there. */
+struct runtime_egress *runtime_egress_open(struct runtime *rt,
+					   const struct runtime_egress_spec *spec);
+/* Its tunnels are closed; commands that named it go on without. */
+void runtime_egress_close(struct runtime *rt, struct runtime_egress *e);
+
+struct runtime_live {
+	uint64_t conn; /* number in the log */
+	uint64_t bytes_up, bytes_down;
+};
+
+/* live == NULL: the gateway did not say, within a second; n counts only with it. Valid during the
+ * call. */
+typedef void (*runtime_live_fn)(void *data, const struct runtime_live *live, size_t n);
+
+/* Asks for the tunnels that are open now. */
+void runtime_egress_live(struct runtime *rt, struct runtime_egress *e, runtime_live_fn fn,
+			 void *data);
 
 /* ---- Commands ---- */
 
 enum runtime_stream { RUNTIME_STDOUT = 0, RUNTIME_STDERR = 1 };
 
+#define RUNTIME_DENIED_MAX 20u
+
 struct runtime_exec_spec {
-	const char *volume; /* session id */
-	uint32_t tenant;    /* number */
-	const char *image;  /* canonical image name */
-	bool egress;
-	struct str command;	/* copied */
-	struct str cwd;		/* "" or a path beneath /workspace, copied */
+	const char *volume;	       /* session id */
+	uint32_t tenant;	       /* number */
+	const char *image;	       /* canonical image name */
+	struct runtime_egress *egress; /* NULL: nothing is reachable; may be closed meanwhile */
+	struct str command;	       /* copied */
+	struct str cwd;		       /* "" or a path beneath /workspace, copied */
 	const char *const *env; /* n_env strings "NAME=value", the whole environment, copied */
 	size_t n_env;
 	struct str stdin_data; /* data == NULL: /dev/null; copied */
@@ -63,7 +96,12 @@ struct runtime_exec_result {
 	int64_t peak_memory_bytes;	   /* -1: unknown */
 	struct runtime_output *streams[2]; /* owned by the result; valid during done only, unless
 					      taken with take_ptr and freed by runtime_output_free */
-	uint32_t posture;		   /* bits of ipc/posture.h of the sandbox that served */
+	/* Names that the command was refused, each with its NUL, distinct, in the order of the
+	 * first refusal, at most RUNTIME_DENIED_MAX; owned by the result; valid during done only,
+	 * unless taken with take_ptr and freed. */
+	char *denied;
+	size_t n_denied;
+	uint32_t posture; /* bits of ipc/posture.h of the sandbox that served */
 };
 
 void runtime_output_free(struct runtime_output *o);
@@ -146,6 +184,8 @@ struct runtime_info {
 	unsigned pool_ready; /* blank sandboxes waiting */
 	unsigned running;    /* commands */
 	unsigned queued;
+	bool gateway; /* it is there and has said hello */
+	unsigned gateway_restarts;
 	uint64_t volume_bytes, volume_free;
 };
 

@@ -105,9 +105,7 @@ void session_unref(struct session *s)
 	assert(s->refs);
 	if (--s->refs)
 		return;
-	for (size_t i = 0; i < s->n_egress; i++)
-		free(s->egress[i]);
-	free(s->egress);
+	egress_list_fini(&s->egress);
 	free(s->template_name);
 	free(s);
 }

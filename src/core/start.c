@@ -33,10 +33,8 @@ static void split_egress(struct session *s, const char *rules)
 	struct str rest = str_of(rules), rule;
 
 	while (str_split(&rest, ' ', &rule)) {
-		if (!rule.len)
-			continue;
-		s->egress = mem_grow(s->egress, s->n_egress + 1, sizeof(char *));
-		s->egress[s->n_egress++] = mem_dup_n(rule.data, rule.len);
+		if (rule.len)
+			egress_list_add(&s->egress, rule);
 	}
 }
 
@@ -212,6 +210,7 @@ void core_start(struct core *c)
 		}
 		s->tenant->sessions_open++;
 		s->state = SESSION_READY;
+		egress_open(c, s);
 		c->n_ready++;
 	}
 	core_sweep(c, clock_monotonic_us());

@@ -22,6 +22,9 @@ struct outcome {
 	size_t n_warnings;
 	char warnings[EXEC_WARNINGS_MAX][200];
 	int exit_code;
+	bool egress;
+	size_t n_denied;
+	char denied[64];
 	struct session *s;
 };
 
@@ -36,6 +39,10 @@ static void on_done(void *data, struct exec_result *result, const struct err *er
 	if (!result)
 		return;
 	o->exit_code = result->run->exit_code;
+	o->egress = result->egress;
+	o->n_denied = result->run->n_denied;
+	if (result->run->denied)
+		memcpy(o->denied, result->run->denied, sizeof(o->denied));
 	o->n_warnings = result->n_warnings;
 	memcpy(o->warnings, result->warnings, sizeof(o->warnings));
 }
@@ -108,6 +115,35 @@ static void the_environment_is_the_contracts_and_nothing_else(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(want); i++)
 		assert_string_equal(r->runtime.env[i], want[i]);
 	assert_string_equal(r->runtime.cwd, "x/y");
+}
+
+static void egress_adds_the_proxy_and_tells_what_was_refused(void **state)
+{
+	static const char *const want[] = {
+		"HTTPS_PROXY=http://127.0.0.1:3128",	  "https_proxy=http://127.0.0.1:3128",
+		"HTTP_PROXY=http://127.0.0.1:3128",	  "http_proxy=http://127.0.0.1:3128",
+		"NO_PROXY=localhost,127.0.0.1,[::1],::1", "no_proxy=localhost,127.0.0.1,[::1],::1",
+	};
+	_cleanup_egress_list_ struct egress_list rules = EGRESS_LIST;
+	const struct core_egress policy = { NULL, &rules };
+	const struct str egress[] = { STR("pypi") };
+	struct rig *r = *state;
+
+	egress_list_add(&rules, STR("pypi"));
+	core_set_egress(r->core, &policy, 1);
+	memcpy(r->runtime.denied, "b.org\0a.org", 12);
+	r->runtime.n_denied = 2;
+	struct outcome o = run_true(r, rig_session_egress(r, r->a, egress, 1));
+	assert_true(o.egress && r->runtime.with_egress);
+	assert_int_equal(o.n_denied, 2);
+	assert_memory_equal(o.denied, "b.org\0a.org", 12);
+	assert_int_equal(r->runtime.n_env, 12 + ARRAY_SIZE(want));
+	for (size_t i = 0; i < ARRAY_SIZE(want); i++)
+		assert_string_equal(r->runtime.env[12 + i], want[i]);
+
+	o = run_true(r, rig_session(r, r->a));
+	assert_false(o.egress || r->runtime.with_egress);
+	assert_int_equal(r->runtime.n_env, 12);
 }
 
 static void reserved_names_and_too_many_are_refused(void **state)
@@ -444,6 +480,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
 	const struct CMUnitTest tests[] = {
 		T(the_environment_is_the_contracts_and_nothing_else),
+		T(egress_adds_the_proxy_and_tells_what_was_refused),
 		T(reserved_names_and_too_many_are_refused),
 		T(the_command_slot_is_given_back_on_every_path),
 		T(what_the_runtime_says_becomes_the_contracts_words),

@@ -167,6 +167,174 @@ static void a_long_list_of_hosts_is_cut_between_characters(void **state)
 	assert_non_null(strstr(o.text, "…]. Allowed: []"));
 }
 
+/* ---- Egress ---- */
+
+/* rules: separated by blanks; NULL: no entry. */
+static void set_policy(struct rig *r, const char *all, const char *a)
+{
+	_cleanup_egress_list_ struct egress_list of_all = EGRESS_LIST, of_a = EGRESS_LIST;
+	struct core_egress entries[2];
+	size_t n = 0;
+	struct str rest, rule;
+
+	for (rest = str_of(all); all && str_split(&rest, ' ', &rule);)
+		egress_list_add(&of_all, rule);
+	for (rest = str_of(a); a && str_split(&rest, ' ', &rule);)
+		egress_list_add(&of_a, rule);
+	if (all)
+		entries[n++] = (struct core_egress){ NULL, &of_all };
+	if (a)
+		entries[n++] = (struct core_egress){ "a", &of_a };
+	core_set_egress(r->core, entries, n);
+}
+
+static void assert_policy(struct rig *r, const struct tenant *t, const char *rules)
+{
+	const struct egress_list *list = core_egress(r->core, t);
+	struct str rest = str_of(rules), rule;
+	size_t n = 0;
+
+	for (; str_split(&rest, ' ', &rule) && rule.len; n++) {
+		assert_true(n < list->n);
+		assert_true(str_eq(str_of(list->rules[n]), rule));
+	}
+	assert_int_equal(list->n, n);
+}
+
+static void a_tenants_entry_replaces_that_of_everybody(void **state)
+{
+	struct rig *r = *state;
+
+	assert_policy(r, r->a, "");
+	set_policy(r, "pypi x.org", "y.org");
+	assert_policy(r, r->a, "y.org");
+	assert_policy(r, r->b, "pypi.org files.pythonhosted.org x.org");
+	set_policy(r, NULL, "npm");
+	assert_policy(r, r->a, "registry.npmjs.org");
+	assert_policy(r, r->b, "");
+	set_policy(r, "x.org", "");
+	assert_policy(r, r->b, "x.org");
+	core_set_egress(r->core, NULL, 0);
+	assert_policy(r, r->a, "");
+}
+
+static void what_the_policy_covers_is_permitted(void **state)
+{
+	static const struct {
+		const char *item, *refused; /* NULL: permitted */
+	} cases[] = {
+		{ "sub.example.com", NULL },
+		{ "*.example.com", NULL },
+		{ "*.deeper.example.com", NULL },
+		{ " *.Example.COM.", NULL },
+		{ "pypi", NULL },
+		{ "example.com", "example.com" },
+		{ "*.com", "*.com" },
+		{ "10.0.0.1", "10.0.0.1" },
+		{ "http://x", "http://x" },
+		{ " ", "" },
+		{ "npm", "registry.npmjs.org" },
+	};
+	struct rig *r = *state;
+
+	set_policy(r, "*.example.com pypi", NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		const struct str egress[] = { str_of(cases[i].item) };
+		const struct session_params p = { .template_name = BASE,
+						  .egress = egress,
+						  .n_egress = 1 };
+		struct outcome o = create(r, r->a, &p);
+		if (!cases[i].refused) {
+			assert_non_null(o.s);
+			end_it(r, o.s);
+			continue;
+		}
+		char text[200];
+		snprintf(text, sizeof(text),
+			 "Egress not permitted for this tenant: ['%s']. Allowed: "
+			 "['*.example.com', 'pypi.org', 'files.pythonhosted.org']",
+			 cases[i].refused);
+		assert_string_equal(o.slug, "egress_not_permitted");
+		assert_string_equal(o.text, text);
+		assert_int_equal(r->a->sessions_open, 0);
+	}
+}
+
+static void a_refusal_names_only_what_is_refused_and_all_of_it(void **state)
+{
+	const struct str egress[] = { STR("pypi"), STR("B.org"), STR("a.org"), STR("b.org.") };
+	struct session_params p = { .template_name = BASE, .egress = egress, .n_egress = 4 };
+	_cleanup_buf_ struct buf whole = BUF(1u << 20);
+	struct rig *r = *state;
+
+	set_policy(r, NULL, "pypi");
+	struct outcome o = create(r, r->a, &p);
+	assert_string_equal(o.text, "Egress not permitted for this tenant: ['b.org', 'a.org']. "
+				    "Allowed: ['pypi.org', 'files.pythonhosted.org']");
+	session_egress_refusal(r->core, r->a, &p, &whole);
+	assert_string_equal(whole.data, o.text);
+
+	/* What no error can hold is whole in the sentence for the client. */
+	_cleanup_egress_list_ struct egress_list many = EGRESS_LIST;
+	char name[40];
+	for (unsigned i = 0; i < 1000; i++) {
+		snprintf(name, sizeof(name), "h%u.a-long-name.example.org", i);
+		egress_list_add(&many, str_of(name));
+	}
+	const struct core_egress entry = { "a", &many };
+	core_set_egress(r->core, &entry, 1);
+	o = create(r, r->a, &p);
+	assert_string_equal(o.slug, "egress_not_permitted");
+	session_egress_refusal(r->core, r->a, &p, &whole);
+	const char *allowed = strstr(whole.data, ". Allowed: [");
+	assert_non_null(allowed);
+	assert_string_equal(whole.data + whole.len - 4, "…]");
+	assert_int_equal(strlen(allowed), strlen(". Allowed: [") + 2000 + strlen("…]"));
+}
+
+static void a_session_keeps_its_rules_whatever_becomes_of_the_policy(void **state)
+{
+	const struct str egress[] = { STR("pypi"), STR("*.Example.com."), STR("pypi.org") };
+	static const char rules[] = "pypi.org files.pythonhosted.org *.example.com";
+	struct rig *r = *state;
+	char id[SESSION_ID_LEN + 1];
+
+	set_policy(r, "pypi *.example.com", NULL);
+	struct session *s = rig_session_egress(r, r->a, egress, 3);
+	memcpy(id, s->id, sizeof(id));
+	assert_int_equal(s->egress.n, 3);
+	assert_string_equal(rig_egress(r, id), rules);
+	core_set_egress(r->core, NULL, 0);
+	assert_string_equal(rig_egress(r, id), rules);
+	assert_null(rig_egress(r, rig_session(r, r->a)->id));
+
+	rig_close(r);
+	rig_open(r);
+	s = session_find(r->core, str_of(id));
+	assert_non_null(s);
+	assert_int_equal(s->egress.n, 3);
+	assert_string_equal(s->egress.rules[2], "*.example.com");
+	assert_string_equal(rig_egress(r, id), rules);
+	assert_int_equal(r->runtime.n_egress, 1);
+
+	/* The gateway forgets it with the first step of its end. */
+	session_delete(r->core, s, NULL, NULL);
+	assert_null(rig_egress(r, id));
+	rig_settle(r);
+}
+
+static void a_failed_create_leaves_nothing_at_the_gateway(void **state)
+{
+	const struct str egress[] = { STR("pypi") };
+	const struct session_params p = { .template_name = BASE, .egress = egress, .n_egress = 1 };
+	struct rig *r = *state;
+
+	set_policy(r, "pypi", NULL);
+	r->runtime.fail[RIG_CREATE] = "no_capacity";
+	assert_string_equal(create(r, r->a, &p).slug, "no_capacity");
+	assert_int_equal(r->runtime.n_egress, 0);
+}
+
 static void a_slot_is_taken_and_given_back(void **state)
 {
 	struct rig *r = *state;
@@ -605,6 +773,11 @@ int main(void)
 		T(both_default_templates_are_the_same_image),
 		T(each_refusal_has_its_word_and_leaves_nothing),
 		T(a_long_list_of_hosts_is_cut_between_characters),
+		T(a_tenants_entry_replaces_that_of_everybody),
+		T(what_the_policy_covers_is_permitted),
+		T(a_refusal_names_only_what_is_refused_and_all_of_it),
+		T(a_session_keeps_its_rules_whatever_becomes_of_the_policy),
+		T(a_failed_create_leaves_nothing_at_the_gateway),
 		T(a_slot_is_taken_and_given_back),
 		T(a_full_server_is_no_capacity),
 		T(a_failed_start_gives_everything_back),

@@ -3,7 +3,6 @@
  * Checking: each value by the table of variables, then what takes more than one value or a file.
  * Every step fills its part of the settings.
  */
-#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -122,6 +121,7 @@ static void take_texts(struct config *c)
 			c->settings.log_level = (enum log_level)i;
 	}
 	c->settings.single = strcmp(c->settings.launcher.mode, "single") == 0;
+	c->settings.egress_fixed = config_value(c, "SANDBOX_EGRESS_POLICY") != NULL;
 	c->settings.ephemeral = state && strcmp(state, "off") == 0;
 }
 
@@ -257,13 +257,6 @@ static int text_or_file(struct config *c, const char *variable, const char *file
 	return named(file_variable, err);
 }
 
-static bool is_blank(const char *text)
-{
-	while (isspace((unsigned char)*text))
-		text++;
-	return !*text;
-}
-
 static int check_limits(struct config *c, struct err *err)
 {
 	_cleanup_buf_ struct buf text = BUF(CONFIG_FILE_MAX);
@@ -277,22 +270,28 @@ static int check_limits(struct config *c, struct err *err)
 	return 0;
 }
 
+/* airlockd takes the text that `airlock serve` has read: a start after a crash must not fail
+ * because the file has become a bad one meanwhile. */
 static int check_egress(struct config *c, struct err *err)
 {
-	_cleanup_buf_ struct buf text = BUF(CONFIG_FILE_MAX);
-	const char *json, *name;
+	_cleanup_buf_ struct buf text = BUF(POLICY_FILE_MAX);
+	const char *read = config_value(c, "SANDBOX_EGRESS_POLICY_READ");
+	const char *json = read, *name = "SANDBOX_EGRESS_POLICY_FILE";
 
-	if (text_or_file(c, "SANDBOX_EGRESS_POLICY", "SANDBOX_EGRESS_POLICY_FILE", &text, &json,
-			 &name, err) < 0)
-		return -err->code;
-	if (!json || is_blank(json))
-		return 0;
-	if (policy_check(json, err) < 0)
+	if (!read || config_value(c, "SANDBOX_EGRESS_POLICY")) {
+		if (text_or_file(c, "SANDBOX_EGRESS_POLICY", "SANDBOX_EGRESS_POLICY_FILE", &text,
+				 &json, &name, err) < 0)
+			return -err->code;
+	}
+	if (policy_parse_egress(json, &c->egress, err) < 0)
 		return named(name, err);
-	c->settings.launcher.egress = true;
+	if (json && json == text.data)
+		c->egress_text = policy_is_blank(json) ? mem_dup("{}") : take_ptr(text.data);
 	if (!config_value(c, "SANDBOX_EGRESS_POLICY"))
 		c->settings.launcher.egress_policy_file =
 			config_value(c, "SANDBOX_EGRESS_POLICY_FILE");
+	/* A file may be empty now and read again later. */
+	c->settings.launcher.egress = c->egress.n > 0 || c->settings.launcher.egress_policy_file;
 	return 0;
 }
 

@@ -45,6 +45,8 @@ void config_free(struct config *c)
 		free_secret(c->keys[i].key);
 	}
 	policy_limits_fini(&c->limits);
+	policy_egress_fini(&c->egress);
+	free(c->egress_text);
 	free(c->templates_text);
 	free(c->keys);
 	free(c->values);
@@ -247,6 +249,11 @@ int config_write(const struct config *c, int fd, struct err *err)
 		put_value(&out, variables[i].name, c->values[i]);
 		buf_put_char(&out, '\n');
 	}
+	if (c->egress_text) {
+		buf_put_text(&out, "SANDBOX_EGRESS_POLICY_READ=");
+		put_value(&out, "SANDBOX_EGRESS_POLICY_READ", c->egress_text);
+		buf_put_char(&out, '\n');
+	}
 	for (size_t i = 0; i < c->n_unknown; i++)
 		buf_printf(&out, "%s=unknown\n", c->unknown[i]);
 	if (buf_is_full(&out))
@@ -329,4 +336,13 @@ void config_each_limits(const struct config *c,
 {
 	for (size_t i = 0; i < c->limits.n; i++)
 		each(data, str_of(c->limits.items[i].tenant), &c->limits.items[i].limits);
+}
+
+void config_each_egress(const struct config *c,
+			void (*each)(void *data, struct str tenant,
+				     const struct egress_list *rules),
+			void *data)
+{
+	for (size_t i = 0; i < c->egress.n; i++)
+		each(data, str_of(c->egress.items[i].tenant), &c->egress.items[i].rules);
 }

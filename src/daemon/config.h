@@ -23,6 +23,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "core/tenant.h"
+#include "egress/list.h"
 
 #define CONFIG_EXIT 78
 
@@ -87,6 +88,7 @@ struct config_settings {
 	const char *const *templates;
 	size_t n_templates;
 	const char *imported; /* comma list of templates that were imported; NULL: none */
+	bool egress_fixed;    /* SANDBOX_EGRESS_POLICY is set: its file does not count */
 	enum log_level log_level;
 };
 
@@ -99,6 +101,12 @@ void config_each_key(const struct config *c,
 void config_each_limits(const struct config *c,
 			void (*each)(void *data, struct str tenant,
 				     const struct tenant_limits *limits),
+			void *data);
+
+/* The egress policy, complete (presets are hosts). "*" with tenant.data == NULL, when it is given. */
+void config_each_egress(const struct config *c,
+			void (*each)(void *data, struct str tenant,
+				     const struct egress_list *rules),
 			void *data);
 
 /* A SANDBOX_LISTEN value taken apart. */

@@ -32,9 +32,11 @@
 #include "core/core.h"
 #include "core/native/native.h"
 #include "daemon/config.h"
-#include "daemon/confine.h"
+#include "daemon/policy.h"
 #include "http/server.h"
 #include "ipc/posture.h"
+#include "sandbox/confine.h"
+#include "sandbox/filter.h"
 #include "store/store.h"
 
 #define LAUNCHER_FD 3
@@ -52,6 +54,7 @@ struct daemon {
 	uv_loop_t loop;
 	struct config *config; /* owned */
 	char *state_path;      /* owned: <state>/state */
+	char *egress_path;     /* owned: where the gateway's events are */
 	struct store *store;
 	struct runtime *runtime;
 	struct core *core;
@@ -165,6 +168,7 @@ static int parse_arguments(struct daemon *d, int argc, char **argv, struct err *
 		return err_set(err, EINVAL,
 			       "airlockd is started by airlock-launcher: airlockd --state-dir DIR");
 	d->state_path = mem_printf("%s/state", argv[2]);
+	d->egress_path = mem_printf("%s/egress", argv[2]);
 	return 0;
 }
 
@@ -232,7 +236,7 @@ static int prepare(struct daemon *d, int argc, char **argv, struct err *err)
 	int r = parse_arguments(d, argc, argv, err);
 
 	if (r >= 0)
-		r = confine_identity(err);
+		r = confine_identity("airlockd", err);
 	if (r >= 0)
 		r = check_socket(LAUNCHER_FD, SOCK_SEQPACKET, false, "launcher's socket", err);
 	if (r >= 0)
@@ -242,12 +246,22 @@ static int prepare(struct daemon *d, int argc, char **argv, struct err *err)
 	if (r < 0)
 		return r;
 	log_init("airlockd", config_settings(d->config)->log_level);
+	if (config_settings(d->config)->launcher.egress_log_dir) {
+		free(d->egress_path);
+		d->egress_path = mem_dup(config_settings(d->config)->launcher.egress_log_dir);
+	}
 	config_warn(d->config, on_warning, NULL);
 	tune(d);
 	_cleanup_free_ char *tmp = mem_printf("%s/tmp", d->state_path);
 	r = make_folder(tmp, err);
+	const struct confine_dir dirs[] = {
+		{ .path = d->state_path },
+		/* The gateway writes there; where there is none there may be no such directory. */
+		{ .path = d->egress_path, .read_only = true },
+	};
 	if (r >= 0)
-		r = confine_files(d->state_path, config_settings(d->config)->single, err);
+		r = confine_files(dirs, ARRAY_SIZE(dirs), NULL, 0,
+				  config_settings(d->config)->single, err);
 	return r < 0 ? err_wrap(err, "SANDBOX_STATE_DIR") : 0;
 }
 
@@ -274,6 +288,61 @@ static void on_limits(void *data, struct str tenant, const struct tenant_limits 
 	core_set_limits(d->core, tenant, limits);
 }
 
+struct policy_load {
+	struct core_egress *entries; /* owned */
+	size_t n;
+};
+
+static void on_egress(void *data, struct str tenant, const struct egress_list *rules)
+{
+	struct policy_load *load = data;
+
+	load->entries = mem_grow(load->entries, load->n + 1, sizeof(*load->entries));
+	load->entries[load->n++] = (struct core_egress){ tenant.data, rules };
+}
+
+static void set_egress(struct daemon *d)
+{
+	struct policy_load load = { 0 };
+
+	config_each_egress(d->config, on_egress, &load);
+	core_set_egress(d->core, load.entries, load.n);
+	free(load.entries);
+}
+
+/* Read on the loop: a regular file of at most a megabyte that was opened just now, and only when
+ * the operator says so. */
+static uint32_t on_policy(void *data, int fd, uint32_t code)
+{
+	struct daemon *d = data;
+	struct policy_egress_list list = { 0 };
+	struct err err;
+
+	/* The runtime ends after the core. */
+	if (d->stopping)
+		return ESHUTDOWN;
+	if (config_settings(d->config)->egress_fixed) {
+		log_event(LOG_WARN, "policy_file_ignored",
+			  LOG_STR("why", "SANDBOX_EGRESS_POLICY is set"));
+		return 0;
+	}
+	errno = (int)code;
+	int r = fd < 0 ? err_errno(&err, "it cannot be opened")
+		       : policy_read_egress(fd, &list, &err);
+	if (r < 0) {
+		log_event(LOG_ERROR, "policy_refused", LOG_STR("why", err.text));
+		return (uint32_t)err.code;
+	}
+	struct core_egress *entries = mem_new(list.n + 1, sizeof(*entries));
+	for (size_t i = 0; i < list.n; i++)
+		entries[i] = (struct core_egress){ list.items[i].tenant, &list.items[i].rules };
+	core_set_egress(d->core, entries, list.n);
+	log_event(LOG_INFO, "policy_loaded", LOG_INT("tenants", list.n));
+	free(entries);
+	policy_egress_fini(&list);
+	return 0;
+}
+
 static int open_core(struct daemon *d, struct err *err)
 {
 	const struct config_settings *s = config_settings(d->config);
@@ -295,6 +364,7 @@ static int open_core(struct daemon *d, struct err *err)
 	if (r < 0)
 		return r;
 	config_each_limits(d->config, on_limits, d);
+	set_egress(d);
 	struct key_load load = { .core = d->core, .err = err };
 	config_each_key(d->config, on_key, &load);
 	return load.result < 0 ? err_wrap(err, "storing a tenant") : 0;
@@ -312,6 +382,7 @@ static int open_server(struct daemon *d, struct err *err)
 		.loop = &d->loop,
 		.write_max = s->write_max_mb * MIB,
 		.preview_domain = s->preview_domain,
+		.egress_log_dir = d->egress_path,
 		.store_errors = count_store_errors,
 		.store_data = d->store,
 	};
@@ -398,6 +469,7 @@ static int open_runtime(struct daemon *d, struct err *err)
 		.idle_ms = POOL_IDLE_MS,
 		.tmp_dir = tmp,
 		.lost = on_launcher_lost,
+		.policy = on_policy,
 	};
 
 	return native_open(&d->loop, &config, on_volume, on_ready, d, &d->runtime, err);
@@ -439,7 +511,7 @@ static int run(struct daemon *d)
 	watch_signals(d);
 	int r = open_parts(d, &err);
 	if (r >= 0)
-		r = confine_calls(&err);
+		r = filter_load(&filter_daemon, &err);
 	if (r < 0)
 		return refuse(&err);
 	uv_run(&d->loop, UV_RUN_DEFAULT);
@@ -456,6 +528,7 @@ int main(int argc, char **argv)
 	int status = prepare(&d, argc, argv, &err) < 0 ? refuse(&err) : run(&d);
 	config_free(d.config);
 	free(d.state_path);
+	free(d.egress_path);
 	fd_close(&d.listen_fd);
 	return status;
 }

@@ -5,11 +5,13 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/mem.h"
-#include "egress/rule.h"
 #include "daemon/variable.h"
+#include "egress/rule.h"
 
 #define LIMIT_HIGHEST 1000000000
 
@@ -39,7 +41,18 @@ static int parse(const char *text, json_t **ret, struct err *err)
 
 /* ---- Egress ---- */
 
-static int check_rule(const char *tenant, const json_t *rule, struct err *err)
+void policy_egress_fini(struct policy_egress_list *list)
+{
+	for (size_t i = 0; i < list->n; i++) {
+		egress_list_fini(&list->items[i].rules);
+		free(list->items[i].tenant);
+	}
+	free(list->items);
+	*list = (struct policy_egress_list){ 0 };
+}
+
+static int add_rule(const char *tenant, const json_t *rule, struct egress_list *rules,
+		    struct err *err)
 {
 	_cleanup_buf_ struct buf text = BUF(64 * 1024);
 	char shown[64], name[64];
@@ -49,36 +62,86 @@ static int check_rule(const char *tenant, const json_t *rule, struct err *err)
 		return err_set(err, EINVAL, "the rules of '%s' must be strings", name);
 	struct str raw = { json_string_value(rule), json_string_length(rule) };
 	struct str norm = egress_normalise(raw, &text);
-	if (egress_preset_find(norm) || egress_rule_is_valid(norm))
-		return 0;
-	return err_set(err, EINVAL, "'%s' of '%s' is no host, wildcard or preset",
-		       variable_show(raw.data, shown, sizeof(shown)), name);
+	if (!egress_preset_find(norm) && !egress_rule_is_valid(norm))
+		return err_set(err, EINVAL, "'%s' of '%s' is no host, wildcard or preset",
+			       variable_show(raw.data, shown, sizeof(shown)), name);
+	if (!egress_list_add(rules, norm))
+		return err_set(err, EINVAL, "'%s' has more than %u rules", name, EGRESS_LIST_MAX);
+	return 0;
 }
 
-int policy_check(const char *text, struct err *err)
+static int add_tenant(const char *tenant, const json_t *rules, struct policy_egress *item,
+		      struct err *err)
+{
+	const json_t *rule;
+	char name[64];
+	size_t i;
+
+	if (!json_is_array(rules))
+		return err_set(err, EINVAL, "the entry of '%s' must be a list of strings",
+			       variable_show(tenant, name, sizeof(name)));
+	item->tenant = strcmp(tenant, "*") == 0 ? NULL : mem_dup(tenant);
+	json_array_foreach(rules, i, rule)
+	{
+		int r = add_rule(tenant, rule, &item->rules, err);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+bool policy_is_blank(const char *text)
+{
+	return !text[strspn(text, " \t\r\n")];
+}
+
+int policy_parse_egress(const char *text, struct policy_egress_list *ret, struct err *err)
 {
 	_cleanup_json_ json_t *json = NULL;
+	struct policy_egress_list list = { 0 };
 	const char *tenant;
-	char name[64];
-	json_t *rules, *rule;
-	size_t i;
-	int r = parse(text, &json, err);
+	json_t *rules;
+	int r = text && !policy_is_blank(text) ? parse(text, &json, err) : 0;
 
 	if (r < 0)
 		return r;
+	list.items = mem_new(1 + json_object_size(json), sizeof(*list.items));
 	json_object_foreach(json, tenant, rules)
 	{
-		if (!json_is_array(rules))
-			return err_set(err, EINVAL, "the entry of '%s' must be a list of strings",
-				       variable_show(tenant, name, sizeof(name)));
-		json_array_foreach(rules, i, rule)
-		{
-			r = check_rule(tenant, rule, err);
-			if (r < 0)
-				return r;
+		r = add_tenant(tenant, rules, &list.items[list.n++], err);
+		if (r < 0) {
+			policy_egress_fini(&list);
+			return r;
 		}
 	}
+	*ret = list;
 	return 0;
+}
+
+int policy_read_egress(int fd, struct policy_egress_list *ret, struct err *err)
+{
+	_cleanup_buf_ struct buf text = BUF(POLICY_FILE_MAX + 1);
+	struct stat st;
+	ssize_t n;
+
+	if (fstat(fd, &st) < 0)
+		return err_errno(err, "looking at it");
+	if (!S_ISREG(st.st_mode))
+		return err_set(err, EINVAL, "is not a regular file");
+	char *room = buf_reserve(&text, POLICY_FILE_MAX + 1);
+	do {
+		n = pread(fd, room + text.len, POLICY_FILE_MAX + 1 - text.len, (off_t)text.len);
+		if (n > 0)
+			text.len += (size_t)n;
+	} while (n > 0 || (n < 0 && errno == EINTR));
+	if (n < 0)
+		return err_errno(err, "reading it");
+	if (text.len > POLICY_FILE_MAX)
+		return err_set(err, EFBIG, "is larger than %u bytes", POLICY_FILE_MAX);
+	if (memchr(room, 0, text.len))
+		return err_set(err, EINVAL, "has a NUL in it");
+	_cleanup_free_ char *json = mem_dup_n(room, text.len);
+	return policy_parse_egress(json, ret, err);
 }
 
 /* ---- Limits ---- */

@@ -5,12 +5,31 @@
  */
 #pragma once
 
+#include <stdbool.h>
+
 #include "base/err.h"
 #include "base/str.h"
 #include "core/tenant.h"
+#include "egress/list.h"
 
-/* Tenant -> list of rules and presets; a variable_check_fn. */
-int policy_check(const char *json, struct err *err);
+#define POLICY_FILE_MAX (1u * 1024 * 1024)
+
+struct policy_egress {
+	char *tenant; /* owned; NULL: "*" */
+	struct egress_list rules;
+};
+
+struct policy_egress_list {
+	struct policy_egress *items; /* owned */
+	size_t n;
+};
+
+bool policy_is_blank(const char *json);
+/* Tenant -> list of hosts, wildcards and presets. NULL or blank: nobody may reach anything. */
+int policy_parse_egress(const char *json, struct policy_egress_list *ret, struct err *err);
+/* The same from the start of a regular file of at most POLICY_FILE_MAX bytes. fd is borrowed. */
+int policy_read_egress(int fd, struct policy_egress_list *ret, struct err *err);
+void policy_egress_fini(struct policy_egress_list *list);
 
 struct policy_limits {
 	char *tenant; /* owned; NULL: "*" */

@@ -10,11 +10,14 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
+#include "base/buf.h"
 #include "base/fd.h"
 #include "base/mem.h"
+#include "daemon/policy.h"
 #include "daemon/variable.h"
 
 static void config_cleanup(struct config **c)
@@ -168,6 +171,8 @@ static void each_bad_value_is_refused_with_its_name_and_a_sentence(void **state)
 		  "SANDBOX_EGRESS_POLICY: '10.0.0.1' of 'a' is no host, wildcard or preset" },
 		{ KEY ";SANDBOX_EGRESS_POLICY={\"a\": [\"*.com\"]}",
 		  "SANDBOX_EGRESS_POLICY: '*.com' of 'a' is no host, wildcard or preset" },
+		{ KEY ";SANDBOX_EGRESS_POLICY={\"a\": [], \"a\": []}",
+		  "SANDBOX_EGRESS_POLICY: is not valid JSON" },
 		{ KEY ";SANDBOX_EGRESS_POLICY_FILE=/nowhere/policy.json",
 		  "SANDBOX_EGRESS_POLICY_FILE: '/nowhere/policy.json': cannot be opened: No such "
 		  "file or directory" },
@@ -288,7 +293,7 @@ static void a_policy_switches_egress_on_and_a_blank_one_does_not(void **state)
 		const char *lines;
 		bool egress;
 	} rows[] = {
-		{ KEY ";SANDBOX_EGRESS_POLICY={}", true },
+		{ KEY ";SANDBOX_EGRESS_POLICY={}", false },
 		{ KEY ";SANDBOX_EGRESS_POLICY={\"*\": [\"pypi\"]}", true },
 		{ KEY ";SANDBOX_EGRESS_POLICY= ;SANDBOX_EGRESS_DNS=9.9.9.9", false },
 		{ KEY ";SANDBOX_EGRESS_LOG_DIR=/var/log/airlock", false },
@@ -306,7 +311,7 @@ static void a_policy_switches_egress_on_and_a_blank_one_does_not(void **state)
 static void settings_of_egress_reach_the_launcher(void **state)
 {
 	_cleanup_config_ struct config *c =
-		load(KEY ";SANDBOX_EGRESS_POLICY={};SANDBOX_EGRESS_LOG_DIR=/l;"
+		load(KEY ";SANDBOX_EGRESS_POLICY={\"*\": [\"pypi\"]};SANDBOX_EGRESS_LOG_DIR=/l;"
 			 "SANDBOX_EGRESS_LOG_DAYS=7;SANDBOX_EGRESS_DNS=9.9.9.9,2620:fe::fe");
 	struct err err;
 
@@ -315,6 +320,134 @@ static void settings_of_egress_reach_the_launcher(void **state)
 	assert_string_equal(l->egress_log_dir, "/l");
 	assert_string_equal(l->egress_dns, "9.9.9.9,2620:fe::fe");
 	assert_int_equal(l->egress_log_days, 7);
+}
+
+static void put_entry(void *data, struct str tenant, const struct egress_list *rules)
+{
+	struct buf *out = data;
+
+	buf_printf(out, "%s:", tenant.data ? tenant.data : "*");
+	for (size_t i = 0; i < rules->n; i++)
+		buf_printf(out, " %s", rules->rules[i]);
+	buf_put_text(out, "\n");
+}
+
+static void the_policy_is_kept_expanded(void **state)
+{
+	_cleanup_config_ struct config *c = load(
+		KEY ";SANDBOX_EGRESS_POLICY={\"*\": [\"pypi\", \"*.Example.com.\", \"PYPI.org\"], "
+		    "\"a\": [], \"b\": [\"x.org\"]};SANDBOX_EGRESS_LOG_DIR=/var/log/egress");
+	_cleanup_buf_ struct buf out = BUF(1024);
+	struct err err;
+
+	assert_int_equal(config_check(c, &err), 0);
+	config_each_egress(c, put_entry, &out);
+	assert_string_equal(out.data, "*: pypi.org files.pythonhosted.org *.example.com\na:\n"
+				      "b: x.org\n");
+	assert_true(config_settings(c)->egress_fixed);
+	assert_string_equal(config_settings(c)->launcher.egress_log_dir, "/var/log/egress");
+}
+
+static struct config *hand_over(struct config *c)
+{
+	_cleanup_fd_ int fd = memfd_create("config", MFD_CLOEXEC);
+	struct config *again = config_new();
+	struct err err;
+
+	assert_int_equal(config_write(c, fd, &err), 0);
+	assert_int_equal(config_load_fd(again, fd, &err), 0);
+	if (config_check(again, &err) < 0)
+		fail_msg("%s", err.text);
+	return again;
+}
+
+static void airlockd_starts_with_the_policy_that_serve_has_read(void **state)
+{
+	char path[] = "/tmp/airlock-test-policy-XXXXXX", lines[200];
+	_cleanup_fd_ int fd = mkstemp(path);
+	_cleanup_buf_ struct buf out = BUF(1024);
+	static const char text[] = "{\n\"a\": [\n\"x.org\"]\n}\n";
+	struct err err;
+
+	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+	snprintf(lines, sizeof(lines), KEY ";SANDBOX_EGRESS_POLICY_FILE=%s", path);
+	_cleanup_config_ struct config *c = load(lines);
+	assert_int_equal(config_check(c, &err), 0);
+	assert_true(config_settings(c)->launcher.egress);
+	assert_string_equal(config_settings(c)->launcher.egress_policy_file, path);
+	assert_int_equal(ftruncate(fd, 1), 0); /* "{" */
+	_cleanup_config_ struct config *again = hand_over(c);
+	assert_false(config_settings(again)->egress_fixed);
+	config_each_egress(again, put_entry, &out);
+	assert_string_equal(out.data, "a: x.org\n");
+
+	/* A blank one stays blank, whatever the file becomes. */
+	assert_int_equal(pwrite(fd, "\n", 1, 0), 1);
+	_cleanup_config_ struct config *blank = load(lines);
+	assert_int_equal(config_check(blank, &err), 0);
+	assert_true(config_settings(blank)->launcher.egress);
+	assert_int_equal(pwrite(fd, text, strlen(text), 0), strlen(text));
+	_cleanup_config_ struct config *still = hand_over(blank);
+	buf_clear(&out);
+	config_each_egress(still, put_entry, &out);
+	assert_int_equal(out.len, 0);
+	unlink(path);
+}
+
+/* What SIGHUP reads anew. */
+static void a_policy_is_read_from_a_descriptor(void **state)
+{
+	static char large[POLICY_FILE_MAX + 2];
+	const struct {
+		const char *text;
+		size_t len;
+		const char *why; /* NULL: good */
+	} cases[] = {
+		{ "{\"a\": [\"pypi\"]}", 15, NULL },
+		{ " \n", 2, NULL },
+		{ "", 0, NULL },
+		{ "{", 1, "is not valid JSON (line 1: string or '}' expected near end of file)" },
+		{ "{}\0", 3, "has a NUL in it" },
+		{ large, POLICY_FILE_MAX + 1, "is larger than 1048576 bytes" },
+		{ large, POLICY_FILE_MAX, NULL },
+	};
+	struct policy_egress_list list;
+	int fds[2];
+	struct err err;
+
+	memset(large, ' ', sizeof(large));
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_fd_ int fd = memfd_create("policy", MFD_CLOEXEC);
+		assert_int_equal(write(fd, cases[i].text, cases[i].len), cases[i].len);
+		int r = policy_read_egress(fd, &list, &err);
+		if (cases[i].why) {
+			assert_true(r < 0);
+			assert_string_equal(err.text, cases[i].why);
+			continue;
+		}
+		assert_int_equal(r, 0);
+		policy_egress_fini(&list);
+	}
+	/* Nothing that could make the server wait. */
+	assert_int_equal(pipe(fds), 0);
+	assert_true(policy_read_egress(fds[0], &list, &err) < 0);
+	assert_string_equal(err.text, "is not a regular file");
+	close(fds[0]);
+	close(fds[1]);
+}
+
+static void a_tenant_has_only_so_many_rules(void **state)
+{
+	_cleanup_buf_ struct buf text = BUF(1u << 20);
+	struct policy_egress_list list;
+	struct err err;
+
+	buf_put_text(&text, "{\"a\": [\"x.org\"");
+	for (unsigned i = 0; i < EGRESS_LIST_MAX; i++)
+		buf_printf(&text, ", \"h%u.org\"", i);
+	buf_put_text(&text, "]}");
+	assert_true(policy_parse_egress(text.data, &list, &err) < 0);
+	assert_string_equal(err.text, "'a' has more than 4096 rules");
 }
 
 static void values_reach_their_settings(void **state)
@@ -508,6 +641,10 @@ int main(void)
 		T(nothing_set_gives_the_defaults),
 		T(a_policy_switches_egress_on_and_a_blank_one_does_not),
 		T(settings_of_egress_reach_the_launcher),
+		T(the_policy_is_kept_expanded),
+		T(airlockd_starts_with_the_policy_that_serve_has_read),
+		T(a_policy_is_read_from_a_descriptor),
+		T(a_tenant_has_only_so_many_rules),
 		T(values_reach_their_settings),
 		T(keys_may_have_colons_and_blanks_are_trimmed),
 		T(a_tenants_limits_inherit_from_the_star_and_the_variable_wins),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/confine.h"
+#include "sandbox/confine.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -21,6 +21,7 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
+#include "sandbox/filter.h"
 #include "store/store.h"
 
 #define NOBODY 65534
@@ -54,6 +55,13 @@ static int in_child(void (*body)(const char *dir), const char *dir)
 	return WEXITSTATUS(status);
 }
 
+static int confine_state(const char *dir, struct err *err)
+{
+	const struct confine_dir only = { .path = dir };
+
+	return confine_files(&only, 1, NULL, 0, false, err);
+}
+
 static int setup(void **state)
 {
 	static char dir[] = "/tmp/airlock-test-confine-XXXXXX";
@@ -69,12 +77,18 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	static const char *const names[] = { "airlock.db", "airlock.db-wal", "airlock.db-shm" };
+	static const char *const names[] = { "airlock.db", "airlock.db-wal", "airlock.db-shm",
+					     "egress/sbx_0123456789ab.jsonl" };
+	static const char *const folders[] = { "egress", "state" };
 	const char *dir = *state;
 
 	for (size_t i = 0; dir && i < ARRAY_SIZE(names); i++) {
 		_cleanup_free_ char *path = mem_printf("%s/%s", dir, names[i]);
 		unlink(path);
+	}
+	for (size_t i = 0; dir && i < ARRAY_SIZE(folders); i++) {
+		_cleanup_free_ char *path = mem_printf("%s/%s", dir, folders[i]);
+		rmdir(path);
 	}
 	if (dir)
 		assert_int_equal(rmdir(dir), 0);
@@ -95,7 +109,7 @@ static void as_root(const char *dir)
 {
 	struct err err;
 
-	MUST(confine_identity(&err) == -EPERM);
+	MUST(confine_identity("airlockd", &err) == -EPERM);
 	MUST(strcmp(err.text, "airlockd must not run as root") == 0);
 }
 
@@ -105,7 +119,7 @@ static void with_saved_root(const char *dir)
 
 	MUST(setresgid(NOBODY, NOBODY, NOBODY) == 0);
 	MUST(setresuid(NOBODY, NOBODY, 0) == 0);
-	MUST(confine_identity(&err) == -EPERM);
+	MUST(confine_identity("airlockd", &err) == -EPERM);
 }
 
 static void with_a_capability(const char *dir)
@@ -117,7 +131,7 @@ static void with_a_capability(const char *dir)
 	MUST(prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) == 0);
 	become_nobody();
 	MUST(syscall(SYS_capset, &head, sets) == 0);
-	MUST(confine_identity(&err) == -EPERM);
+	MUST(confine_identity("airlockd", &err) == -EPERM);
 	MUST(strcmp(err.text, "airlockd must not hold a capability") == 0);
 }
 
@@ -127,7 +141,7 @@ static void as_nobody(const char *dir)
 	struct err err;
 
 	become_nobody();
-	MUST(confine_identity(&err) == 0);
+	MUST(confine_identity("airlockd", &err) == 0);
 	MUST(prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1);
 	MUST(prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) == 0);
 	MUST(getrlimit(RLIMIT_CORE, &core) == 0 && core.rlim_max == 0);
@@ -171,9 +185,9 @@ static void only_the_state_directory(const char *dir)
 	struct err err;
 
 	become_nobody();
-	MUST(confine_identity(&err) == 0);
+	MUST(confine_identity("airlockd", &err) == 0);
 	MUST(may_open("/etc/passwd", O_RDONLY) && may_connect());
-	MUST(confine_files(dir, false, &err) == 0);
+	MUST(confine_state(dir, &err) == 0);
 	MUST(may_open(inside, O_RDWR | O_CREAT));
 	MUST(may_open(dir, O_RDWR | O_TMPFILE));
 	MUST(may_open("/dev/null", O_RDONLY));
@@ -186,6 +200,31 @@ static void only_the_state_directory(const char *dir)
 	MUST(unlink(inside) == 0);
 	if (abi >= 4)
 		MUST(!may_connect());
+}
+
+/* The gateway writes there as another user; here the rights of the file would allow it. */
+static void the_log_is_read_only(const char *dir)
+{
+	_cleanup_free_ char *log = mem_printf("%s/egress", dir);
+	_cleanup_free_ char *file = mem_printf("%s/egress/sbx_0123456789ab.jsonl", dir);
+	_cleanup_free_ char *state = mem_printf("%s/state", dir);
+	struct err err;
+
+	become_nobody();
+	MUST(mkdir(log, 0700) == 0 && mkdir(state, 0700) == 0);
+	MUST(may_open(file, O_RDWR | O_CREAT));
+	const struct confine_dir dirs[] = {
+		{ .path = state },
+		{ .path = log, .read_only = true },
+		{ .path = "/nowhere", .read_only = true },
+	};
+	MUST(confine_identity("airlockd", &err) == 0);
+	MUST(confine_files(dirs, ARRAY_SIZE(dirs), NULL, 0, false, &err) == 0);
+	MUST(may_open(file, O_RDONLY));
+	MUST(!may_open(file, O_WRONLY));
+	MUST(!may_open(file, O_WRONLY | O_APPEND));
+	MUST(unlink(file) < 0);
+	MUST(!may_open(dir, O_RDWR | O_TMPFILE));
 }
 
 static void committed(void *data, const struct err *err)
@@ -204,11 +243,11 @@ static void the_store_works(const char *dir)
 	struct err err;
 
 	become_nobody();
-	MUST(confine_identity(&err) == 0);
-	MUST(confine_files(dir, false, &err) == 0);
+	MUST(confine_identity("airlockd", &err) == 0);
+	MUST(confine_state(dir, &err) == 0);
 	MUST(uv_loop_init(&loop) == 0);
 	MUST(store_open(&loop, path, &s, &err) == 0);
-	MUST(confine_calls(&err) == 0);
+	MUST(filter_load(&filter_daemon, &err) == 0);
 	for (unsigned i = 0; i < 500; i++) {
 		done = false;
 		if (i)
@@ -230,6 +269,12 @@ static void nothing_but_the_state_directory_can_be_opened(void **state)
 	assert_int_equal(in_child(only_the_state_directory, *state), 0);
 }
 
+static void the_egress_log_can_only_be_read(void **state)
+{
+	need_root(state);
+	assert_int_equal(in_child(the_log_is_read_only, *state), 0);
+}
+
 static void the_store_works_behind_both_fences(void **state)
 {
 	need_root(state);
@@ -242,6 +287,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(root_and_capabilities_are_refused),
 		T(nothing_but_the_state_directory_can_be_opened),
+		T(the_egress_log_can_only_be_read),
 		T(the_store_works_behind_both_fences),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

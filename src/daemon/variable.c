@@ -75,8 +75,8 @@ const struct variable variables[] = {
 	{ "SANDBOX_ADMIN_KEY", .secret = true, .later = true },
 	{ "SANDBOX_TENANT_LIMITS" },
 	{ "SANDBOX_TENANT_LIMITS_FILE" },
-	{ "SANDBOX_EGRESS_POLICY", .later = true },
-	{ "SANDBOX_EGRESS_POLICY_FILE", .later = true },
+	{ "SANDBOX_EGRESS_POLICY" },
+	{ "SANDBOX_EGRESS_POLICY_FILE" },
 	{ "SANDBOX_EGRESS_LOG_DIR", .check = check_absolute_path },
 	{ "SANDBOX_EGRESS_LOG_DAYS", NUMBER(1, 3650, launcher.egress_log_days) },
 	{ "SANDBOX_EGRESS_DNS", .check = address_check_list },
@@ -136,8 +136,10 @@ const struct variable variables[] = {
 	{ "SANDBOX_API_URL", VARIABLE_CLIENT },
 	{ "SANDBOX_API_INSECURE", VARIABLE_CLIENT },
 	{ "SANDBOX_API_CA", VARIABLE_CLIENT },
-	/* Not the operator's to set: `airlock serve` tells airlockd which templates were imported. */
+	/* Not the operator's to set: `airlock serve` tells airlockd which templates were imported,
+	 * and what was in the file of the policy. */
 	{ "SANDBOX_IMPORTED" },
+	{ "SANDBOX_EGRESS_POLICY_READ" },
 };
 
 const size_t n_variables = ARRAY_SIZE(variables);

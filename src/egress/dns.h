@@ -38,7 +38,8 @@ struct egress_dns_query {
 	size_t question_len;	 /* bytes of the question section, which follow the head */
 	size_t max;		 /* bytes that the answer may have over UDP */
 	bool edns;
-	unsigned rcode; /* REFUSE: what to say (1 format error, 4 not implemented) */
+	bool dnssec_ok; /* the DO bit, which the answer repeats */
+	unsigned rcode; /* REFUSE: what to say (FORMERR, NOTIMP, BADVERS) */
 };
 
 enum egress_dns_verdict egress_dns_read(struct str message, struct egress_dns_query *ret);
@@ -50,6 +51,7 @@ enum egress_dns_rcode {
 	EGRESS_DNS_SERVFAIL = 2,
 	EGRESS_DNS_NXDOMAIN = 3,
 	EGRESS_DNS_NOTIMP = 4,
+	EGRESS_DNS_BADVERS = 16, /* EDNS of a version that does not exist */
 };
 
 /* Writes the answer to the message that query was read from: addresses of the asked family (others

@@ -7,13 +7,15 @@
  * A line is written with one write(2) to a file opened O_APPEND. An allowed connection has two,
  * with the same "conn": one with "open": true before the 200, one at its end with "open": false,
  * "bytes_up", "bytes_down", "duration_ms"; when rung 10 refuses afterwards the second is a denial.
- * A refusal has one line, without "conn". "repeat": this line stands for so many more attempts.
+ * A refusal has one line, without "conn". "open" is in every line of a connection. "repeat": this
+ * line stands for so many more attempts.
  */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "egress/decide.h"
 
 #define EGRESS_TARGET_MAX 200u
@@ -41,3 +43,10 @@ struct egress_event {
 	int64_t duration_ms;
 	uint64_t repeat; /* 0: none */
 };
+
+/* The word of the log ("direct"). */
+const char *egress_via_name(enum egress_via via);
+
+/* Adds one line of JSON, printable ASCII and the line end. Text that is not UTF-8 is repaired.
+ * False when out is full: what it held before is still there, and buf_is_full(out). */
+bool egress_event_write(const struct egress_event *e, struct buf *out);

@@ -76,6 +76,27 @@ bool egress_rule_is_valid(struct str rule)
 	return !numeric && (!wildcard || labels >= 2);
 }
 
+bool egress_rule_allows(struct str rule, struct str host)
+{
+	if (!str_starts(rule, STR("*.")))
+		return str_eq(rule, host);
+	/* With the dot, so that the match ends at a label; more than that, so that x itself is out.
+	 */
+	struct str tail = str_from(rule, 1);
+	return host.len > tail.len && str_eq(str_from(host, host.len - tail.len), tail);
+}
+
+bool egress_rule_covers(struct str policy, struct str rule)
+{
+	struct str wildcard = STR("*.");
+
+	if (!str_starts(rule, wildcard))
+		return egress_rule_allows(policy, rule);
+	/* Everything below x is below the policy's name when x itself is. */
+	return str_eq(policy, rule) || (str_starts(policy, wildcard) &&
+					egress_rule_allows(policy, str_from(rule, wildcard.len)));
+}
+
 static void put_item(struct buf *out, struct str item)
 {
 	_cleanup_buf_ struct buf quoted = BUF(LIST_MAX);

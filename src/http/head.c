@@ -33,7 +33,7 @@ static int scan_line_byte(struct head_scan *s, unsigned char c)
 		}
 		return token_has(c) && s->at < LIMIT_METHOD ? 0 : 400;
 	case TARGET:
-		if (s->at == s->target)
+		if (s->at == s->target && !s->any_target)
 			return c == '/' ? 0 : 400;
 		if (c == ' ') {
 			s->state = VERSION;
@@ -182,15 +182,16 @@ static const llhttp_settings_t settings = {
 };
 
 /* llhttp knows a fixed list of methods, while an unknown one is the router's to refuse (405). So
- * the token is ours, and llhttp reads the rest behind a method that says nothing. */
-static bool run_llhttp(const struct head_scan *scan, struct str in, struct parse *p,
-		       llhttp_t *parser)
+ * the token is ours, and llhttp reads the rest behind a method that says nothing ("GET", or
+ * "CONNECT" where the target is an authority). */
+static bool run_llhttp(const char *method, const struct head_scan *scan, struct str in,
+		       struct parse *p, llhttp_t *parser)
 {
 	struct str rest = str_from(in, scan->target - 1);
 
 	llhttp_init(parser, HTTP_REQUEST, &settings);
 	parser->data = p;
-	if (llhttp_execute(parser, "GET", 3) != HPE_OK)
+	if (llhttp_execute(parser, method, strlen(method)) != HPE_OK)
 		return false;
 	return llhttp_execute(parser, rest.data, rest.len) == HPE_PAUSED && p->complete &&
 	       p->n_names == p->max;
@@ -303,7 +304,7 @@ int head_parse(const struct head_scan *scan, struct str in, struct arena *arena,
 	bool is_known = str_eq(version, STR("HTTP/1.1")) || str_eq(version, STR("HTTP/1.0"));
 	if (!is_known)
 		return version.data[5] == '0' ? 400 : 505;
-	if (!run_llhttp(scan, text, &p, &parser) || !str_eq(p.target, head->target))
+	if (!run_llhttp("GET", scan, text, &p, &parser) || !str_eq(p.target, head->target))
 		return 400;
 	head->keep_alive = llhttp_should_keep_alive(&parser);
 	for (size_t i = 0; i < head->n_headers; i++)
@@ -312,4 +313,36 @@ int head_parse(const struct head_scan *scan, struct str in, struct arena *arena,
 	if (!status)
 		*ret = info;
 	return status;
+}
+
+bool head_parse_proxy(const struct head_scan *scan, struct str in, struct arena *arena,
+		      struct head_proxy *ret)
+{
+	struct head_info info = { .is_http10 = false };
+	struct http_head *head = &info.head;
+	struct str version = { in.data + scan->version, VERSION_LEN };
+	struct parse p = { .head = head, .max = scan->n_fields };
+	size_t n_hosts;
+	llhttp_t parser;
+
+	head->n_headers = scan->n_fields;
+	head->headers = arena_alloc(arena, scan->n_fields * sizeof(*head->headers));
+	head->method = (struct str){ in.data, scan->target - 1 };
+	head->target = (struct str){ in.data + scan->target, scan->version - 1 - scan->target };
+	bool is_connect = str_eq(head->method, STR("CONNECT"));
+	info.is_http10 = str_eq(version, STR("HTTP/1.0"));
+	if (!info.is_http10 && !str_eq(version, STR("HTTP/1.1")))
+		return false;
+	if (!run_llhttp(is_connect ? "CONNECT" : "GET", scan, in, &p, &parser) ||
+	    !str_eq(p.target, head->target))
+		return false;
+	for (size_t i = 0; i < head->n_headers; i++)
+		head->headers[i].value = str_trim(head->headers[i].value);
+	*ret = (struct head_proxy){ .method = head->method, .target = head->target };
+	ret->host = http_head_find(head, "Host", &n_hosts);
+	if (n_hosts != 1)
+		ret->host = (struct str){ NULL, 0 };
+	if (!is_connect)
+		return true;
+	return n_hosts <= 1 && length_is_right(&info) && !head->chunked && !head->content_length;
 }

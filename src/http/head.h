@@ -24,6 +24,7 @@ struct head_scan {
 	size_t fields;	/* where the first field begins */
 	unsigned n_fields;
 	unsigned char state;
+	bool any_target; /* a proxy's: the target need not begin with a slash */
 };
 
 /* in starts with the first byte of the head each time and has at least as many bytes as before.
@@ -42,3 +43,16 @@ struct head_info {
  * filled on 0 alone. */
 int head_parse(const struct head_scan *scan, struct str in, struct arena *arena,
 	       struct head_info *ret);
+
+/* What a proxy looks at; points into the head. */
+struct head_proxy {
+	struct str method;
+	struct str target; /* CONNECT: the authority */
+	struct str host;   /* value of the only Host field; data == NULL: none, or several */
+};
+
+/* The same for a head that a proxy received (any_target). A CONNECT with a body, whatever way it
+ * is announced, a repeated Host, or a version that is not 1.0 or 1.1 is not well-formed; of other
+ * methods nothing is looked at but what is returned. False: not well-formed. */
+bool head_parse_proxy(const struct head_scan *scan, struct str in, struct arena *arena,
+		      struct head_proxy *ret);

@@ -309,7 +309,7 @@ enum gd_type {
 
 struct gd_denied {
 	struct msg_sandbox sandbox;
-	char host[224]; /* as in the event, cut; NUL-terminated; "" when none is known */
+	char host[224]; /* as in the event, cut; NUL-terminated; the address where none is known */
 };
 
 struct gd_live {

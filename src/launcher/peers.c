@@ -6,6 +6,7 @@
 #include <grp.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -18,6 +19,7 @@
 #include "base/mem.h"
 #include "ipc/wire.h"
 #include "launcher/sibling.h"
+#include "sandbox/knobs.h"
 
 /* A burst of announcements must fit while the other end is busy. */
 #define SOCKET_BUFFER (1024 * 1024)
@@ -126,7 +128,11 @@ static _Noreturn void become(const struct launcher *l, const struct program *x)
 			_exit(1);
 	if (syscall(SYS_close_range, 3 + x->n_fds, ~0u, CLOSE_RANGE_CLOEXEC) < 0)
 		_exit(1);
-	if (sibling_path(l->directory, x->words[0], path, sizeof(path)) < 0)
+	/* Opened as root: its user need not be able to go where it lies, in root's home say. */
+	int program = sibling_path(l->directory, x->words[0], path, sizeof(path)) < 0
+			      ? -1
+			      : open(path, O_PATH | O_CLOEXEC);
+	if (program < 0)
 		_exit(1);
 	if (chdir("/") < 0 || setgroups(0, NULL) < 0 ||
 	    setresgid(x->group, x->group, x->group) < 0 ||
@@ -135,7 +141,7 @@ static _Noreturn void become(const struct launcher *l, const struct program *x)
 	/* Cleared by the change of ids. */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
 		_exit(1);
-	execve(path, (char *const *)(uintptr_t)x->words, envp);
+	syscall(SYS_execveat, program, "", (char *const *)(uintptr_t)x->words, envp, AT_EMPTY_PATH);
 	_exit(1);
 }
 
@@ -166,17 +172,39 @@ int peer_start_daemon(struct peer *p, struct launcher *l, struct err *err)
 	return start_program(p, l, &x, fds, err);
 }
 
+#ifdef AIRLOCK_TEST_KNOBS
+static void add_test_words(const char **words)
+{
+	static char bits[24];
+	const char *hurry = getenv("AIRLOCK_TEST_HURRY");
+
+	snprintf(bits, sizeof(bits), "%llu", (unsigned long long)knob_bits);
+	*words++ = "--off";
+	*words++ = bits;
+	if (hurry) {
+		*words++ = "--hurry";
+		*words++ = hurry;
+	}
+}
+#else
+static void add_test_words(const char **words)
+{
+	(void)words;
+}
+#endif
+
 int peer_start_gateway(struct peer *p, struct launcher *l, struct err *err)
 {
 	const struct launcher_options *o = &l->options;
 	char days[24];
-	const char *words[] = { "airlock-gateway", "--log-dir", o->egress_log_dir,
-				"--log-days",	   days,	"--dns",
-				o->egress_dns,	   NULL };
+	const char *words[12] = { "airlock-gateway", "--log-dir", o->egress_log_dir,
+				  "--log-days",	     days,	  "--dns",
+				  o->egress_dns };
 	int fds[] = { -1 };
 	struct program x = { words, fds, ARRAY_SIZE(fds), l->gateway_user, l->gateway_group };
 
 	snprintf(days, sizeof(days), "%llu", (unsigned long long)o->egress_log_days);
+	add_test_words(words + 7);
 	return start_program(p, l, &x, fds, err);
 }
 

@@ -48,6 +48,7 @@ static const struct {
 	{ "tenant", RULE_TENANT },
 	{ "init", RULE_INIT },
 	{ "daemon", RULE_DAEMON },
+	{ "gateway", RULE_GATEWAY },
 };
 
 struct program {

@@ -17,8 +17,9 @@ struct filter {
 };
 
 /* tenant: what code of a tenant may do. init: the tenant's rules and what init itself needs (a
- * tenant forked by init has both). daemon: airlockd after start. */
-extern const struct filter filter_tenant, filter_init, filter_daemon;
+ * tenant forked by init has both). daemon: airlockd after start, gateway: airlock-gateway after
+ * start. */
+extern const struct filter filter_tenant, filter_init, filter_daemon, filter_gateway;
 
 /* Installs it for the calling thread; no_new_privs must be set. No heap. */
 int filter_load(const struct filter *f, struct err *err);

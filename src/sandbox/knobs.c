@@ -28,6 +28,9 @@ static const char *const names[KNOB_COUNT] = {
 	[KNOB_RLIMITS] = "rlimits",
 	[KNOB_FDS] = "fds",
 	[KNOB_TENANT_MATCH] = "tenant_match",
+	[KNOB_EGRESS_RULES] = "egress_rules",
+	[KNOB_EGRESS_ADDRESS] = "egress_address",
+	[KNOB_EGRESS_SNI] = "egress_sni",
 };
 
 bool knob_parse(const char *list)

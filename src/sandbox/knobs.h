@@ -3,8 +3,9 @@
  * knobs: removes one layer of isolation, so that a test of that layer can be seen failing. Exists
  * in builds with -Dtest_knobs=true only, where AIRLOCK_TEST_OFF names the layers (comma list); in
  * every other build knob_off() is the constant false and neither the variable's name nor the
- * layers' names are in the binary. The launcher reads the variable and hands init a bit set as its
- * argument.
+ * layers' names are in the binary. The launcher reads the variable and hands init and the
+ * gateway a bit set as an argument. The gateway of such a build also gets AIRLOCK_TEST_HURRY, a
+ * number that its time-outs are divided by.
  */
 #pragma once
 
@@ -31,8 +32,11 @@ enum knob {
 	KNOB_QUOTA,
 	KNOB_BENEATH, /* file jobs follow links out of the workspace */
 	KNOB_RLIMITS,
-	KNOB_FDS,	   /* descriptors are not closed before the tenant runs */
-	KNOB_TENANT_MATCH, /* hand-over attaches another tenant's volume */
+	KNOB_FDS,	     /* descriptors are not closed before the tenant runs */
+	KNOB_TENANT_MATCH,   /* hand-over attaches another tenant's volume */
+	KNOB_EGRESS_RULES,   /* the gateway: names without a rule pass (rung 4) */
+	KNOB_EGRESS_ADDRESS, /* addresses that are not public pass (rung 6) */
+	KNOB_EGRESS_SNI,     /* whatever the first bytes are (rung 10) */
 	KNOB_COUNT,
 };
 

@@ -25,7 +25,8 @@
 #include "sandbox/rules.h"
 
 #define TENANT RULE_TENANT
-#define DAEMON RULE_DAEMON
+#define GATEWAY RULE_GATEWAY
+#define DAEMON (RULE_DAEMON | RULE_GATEWAY) /* ours, both */
 #define BOTH (TENANT | DAEMON)
 
 /* clang-format off */
@@ -43,12 +44,13 @@
 /* ---- Files ------------------------------------------------------------------------------------ */
 
 /* Leases and directory notifications let one process stall or watch another's opens on the same inode;
- * pipe sizes are a budget of the host (airlockd chose them). Locks stay: inodes are not shared. */
+ * pipe sizes are a budget of the host (ours are chosen by airlockd and the gateway). Locks stay: inodes
+ * are not shared. */
 #define F_SETDELEG_ 1040 /* include/uapi/linux/fcntl.h, 6.19 */
 static const struct rule_clause clauses_fcntl[] = {
 	REFUSE(BOTH, EPERM, IS(1, F_SETLEASE)),
 	REFUSE(BOTH, EPERM, IS(1, F_NOTIFY)),
-	REFUSE(BOTH, EPERM, IS(1, F_SETPIPE_SZ)),
+	REFUSE(TENANT | RULE_DAEMON, EPERM, IS(1, F_SETPIPE_SZ)),
 	REFUSE(BOTH, EPERM, IS(1, F_SETDELEG_)),
 };
 LIST(fcntl, 0);
@@ -287,6 +289,10 @@ static const struct rule_clause clauses_socket[] = {
 	ALLOW(TENANT, IS(0, AF_INET6), TYPE_IS(SOCK_DGRAM), IS(2, IPPROTO_UDP)),
 	ALLOW(TENANT, IS(0, AF_NETLINK), TYPE_IS(SOCK_RAW), IS(2, NETLINK_ROUTE)),
 	ALLOW(TENANT, IS(0, AF_NETLINK), TYPE_IS(SOCK_DGRAM), IS(2, NETLINK_ROUTE)),
+	ALLOW(GATEWAY, IS(0, AF_INET), TYPE_IS(SOCK_STREAM), IS(2, 0)),
+	ALLOW(GATEWAY, IS(0, AF_INET), TYPE_IS(SOCK_DGRAM), IS(2, 0)),
+	ALLOW(GATEWAY, IS(0, AF_INET6), TYPE_IS(SOCK_STREAM), IS(2, 0)),
+	ALLOW(GATEWAY, IS(0, AF_INET6), TYPE_IS(SOCK_DGRAM), IS(2, 0)),
 	REFUSE(TENANT, EPERM, IS(0, AF_INET), TYPE_IS(SOCK_RAW)),
 	REFUSE(TENANT, EPERM, IS(0, AF_INET6), TYPE_IS(SOCK_RAW)),
 	REFUSE(TENANT, EPROTONOSUPPORT, IS(0, AF_INET)),

@@ -11,9 +11,11 @@
 #define NONE RULE_NONE
 #define TENANT RULE_TENANT
 #define INIT RULE_INIT
-#define BOTH (RULE_TENANT | RULE_DAEMON)
+#define GATEWAY RULE_GATEWAY
+#define BOTH (RULE_TENANT | RULE_DAEMON | RULE_GATEWAY)
 #define SANDBOX (RULE_TENANT | RULE_INIT)
-#define ALL (RULE_TENANT | RULE_INIT | RULE_DAEMON)
+#define ALL (RULE_TENANT | RULE_INIT | RULE_DAEMON | RULE_GATEWAY)
+#define OUTGOING (RULE_TENANT | RULE_GATEWAY)
 #define NOBODY 0
 
 /* clang-format off */
@@ -303,9 +305,9 @@ static const struct rule sockets[] = {
 	CALL_IF(setsockopt, 54, 208, BOTH, args_setsockopt),
 	CALL_IF(getsockopt, 55, 209, BOTH, args_getsockopt),
 	CALL_IF(socketpair, 53, 199, BOTH, args_socketpair),
-	CALL_IF(socket, 41, 198, TENANT, args_socket),
-	CALL(bind, 49, 200, TENANT),
-	CALL(connect, 42, 203, TENANT),
+	CALL_IF(socket, 41, 198, OUTGOING, args_socket),
+	CALL(bind, 49, 200, OUTGOING),
+	CALL(connect, 42, 203, OUTGOING),
 };
 
 static const struct rule ipc[] = {
@@ -330,7 +332,7 @@ static const struct rule ipc[] = {
 };
 
 static const struct rule pages[] = {
-	CALL(splice, 275, 76, NOBODY),
+	CALL(splice, 275, 76, GATEWAY),
 	CALL(tee, 276, 77, NOBODY),
 	CALL(vmsplice, 278, 75, NOBODY),
 };
@@ -470,12 +472,13 @@ const struct rule_group rule_groups[] = {
 	      "What PID 1 does once: attach the workspace, give up the right to."),
 	GROUP(sockets, EPERM,
 	      "Local sockets, TCP and UDP on loopback. airlockd accepts and speaks, and opens "
-	      "no socket."),
+	      "no socket; the gateway connects."),
 	GROUP(ipc, EPERM,
 	      "System V and POSIX queues, in the sandbox's own IPC namespace."),
 	GROUP(pages, EINVAL,
 	      "Moving page-cache pages by reference; kernel holes wrote to read-only files this "
-	      "way. EINVAL makes programs copy."),
+	      "way. EINVAL makes programs copy. The gateway moves bytes from socket to socket so, and "
+	      "has no file to read."),
 	GROUP(numa, ENOSYS,
 	      "Placing memory on nodes. ENOSYS is what libnuma reads as \"one node\"."),
 	GROUP(absent, ENOSYS,

@@ -32,9 +32,10 @@
 enum rule_arch { RULE_X86_64, RULE_AARCH64, RULE_ARCHES };
 
 enum rule_profile {
-	RULE_TENANT = 1u << 0, /* code of a tenant */
-	RULE_INIT = 1u << 1,   /* PID 1 of a sandbox, once the tenant process is forked */
-	RULE_DAEMON = 1u << 2, /* airlockd */
+	RULE_TENANT = 1u << 0,	/* code of a tenant */
+	RULE_INIT = 1u << 1,	/* PID 1 of a sandbox, once the tenant process is forked */
+	RULE_DAEMON = 1u << 2,	/* airlockd */
+	RULE_GATEWAY = 1u << 3, /* airlock-gateway */
 };
 
 enum rule_op {

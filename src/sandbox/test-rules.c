@@ -39,6 +39,7 @@ static const struct {
 	{ &filter_tenant, RULE_TENANT },
 	{ &filter_init, RULE_INIT },
 	{ &filter_daemon, RULE_DAEMON },
+	{ &filter_gateway, RULE_GATEWAY },
 };
 
 /* ---- Two judges -------------------------------------------------------------------------------- */

@@ -21,6 +21,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 
 import clients  # noqa: E402
+import egress  # noqa: E402
 import harness  # noqa: E402
 from harness import KEYS  # noqa: E402
 
@@ -408,11 +409,14 @@ class Bench:
         self.table.at_most("start to healthy, s", p50(starts[1:]), 2)
         self.table.at_most("stop, s", p50(stops), 1)
 
+    def egress(self):
+        egress.Egress(self).run()
+
     # ---- All of it ----
 
     def run(self, only):
         parts = [self.latency, self.python, self.throughput, self.batches, self.inside, self.output,
-                 self.memory, self.start_stop]
+                 self.memory, self.start_stop, self.egress]
         print("%-58s %-26s %-22s %-8s" % ("what", "measured", "bar", ""))
         limits = dict(harness.WIDE["*"], max_concurrent_exec=256)
         self.server = harness.Server(

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What a hostile launcher and hostile inits send to airlockd, while commands, file jobs and volume
- * calls come and go. Whatever the input: every call is answered exactly once, no descriptor and no
- * libuv handle is left after the close, and as long as the launcher itself kept to the rules
- * nothing that an init says ends the link to it.
+ * What a hostile launcher, a hostile gateway and hostile inits send to airlockd, while commands,
+ * file jobs, volume calls and sessions with egress come and go. Whatever the input: every call is
+ * answered exactly once, no descriptor and no libuv handle is left after the close, and as long as
+ * the launcher itself kept to the rules nothing that a gateway or an init says ends the link to it.
  *
  * Input: a program. Each step is one byte, its low five bits the operation (table below), its high
  * three bits a number n for it; some take further bytes. A datagram is 1 byte length, 1 byte number
@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/fd.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "core/native/fake.h"
@@ -32,6 +33,7 @@ struct call {
 
 static struct fake f;
 static struct call calls[CALLS];
+static struct runtime_egress *sessions[8];
 static unsigned n_calls;
 static bool launcher_broke_rules;
 static const uint8_t *at;
@@ -76,6 +78,9 @@ static void on_exec(void *data, struct runtime_exec_result *result, const struct
 	char bytes[64];
 
 	assert(!result != !err);
+	const char *host = result ? result->denied : NULL;
+	for (size_t i = 0; result && i < result->n_denied; i++, host += strlen(host) + 1)
+		assert(host[0]);
 	if (result)
 		runtime_output_read(result->streams[0], 0, bytes, sizeof(bytes));
 	answered(data);
@@ -103,6 +108,12 @@ static void on_stat(void *data, uint64_t used, const struct err *err)
 	answered(data);
 }
 
+static void on_live(void *data, const struct runtime_live *live, size_t n)
+{
+	assert(live || !n);
+	answered(data);
+}
+
 /* ---- Operations ---- */
 
 static const struct runtime_file_spec file_spec = { FAKE_VOLUME, 1, FAKE_IMAGE, { "a", 1 } };
@@ -113,6 +124,7 @@ static void start_exec(unsigned n)
 	const struct runtime_exec_spec spec = { .volume = FAKE_VOLUME,
 						.tenant = 1 + n % 2,
 						.image = FAKE_IMAGE,
+						.egress = n & 2 ? sessions[n & 1] : NULL,
 						.command = STR("true"),
 						.stdin_data = n & 4 ? STR("in") : (struct str){ 0 },
 						.timeout_ms = 1000,
@@ -345,12 +357,99 @@ static void time_goes(unsigned n)
 	fake_advance(&f, steps[n]);
 }
 
+static void gateway_comes(unsigned n)
+{
+	if (f.launcher >= 0)
+		fake_gateway(&f, n & 1);
+}
+
+static void gateway_raw(unsigned n)
+{
+	if (f.gateway >= 0)
+		send_raw(f.gateway);
+}
+
+static void gateway_message(unsigned n)
+{
+	if (f.gateway >= 0)
+		send_message(f.gateway, &wire_gd, f.rt->gateway.next_live - n);
+}
+
+static void gateway_goes(unsigned n)
+{
+	if (n & 1)
+		fake_gateway_skip(&f);
+	else
+		fd_close(&f.gateway);
+}
+
+static void gateway_denies(unsigned n)
+{
+	char host[2] = { (char)next(), '\0' };
+
+	if (f.gateway >= 0 && n < f.n)
+		fake_deny(&f, &f.sandboxes[n], host);
+}
+
+static void session_opens(unsigned n)
+{
+	static const char *const rules[] = { "pypi.org" };
+	const struct runtime_egress_spec spec = {
+		.session = FAKE_VOLUME, .tenant = "a", .rules = rules, .n_rules = 1
+	};
+
+	if (!sessions[n])
+		sessions[n] = runtime_egress_open(f.rt, &spec);
+}
+
+static void session_closes(unsigned n)
+{
+	if (sessions[n])
+		runtime_egress_close(f.rt, sessions[n]);
+	sessions[n] = NULL;
+}
+
+static void ask_live(unsigned n)
+{
+	struct call *c = sessions[n] ? new_call() : NULL;
+
+	if (c)
+		runtime_egress_live(f.rt, sessions[n], on_live, c);
+}
+
 static void (*const operations[32])(unsigned n) = {
-	start_exec,	  start_file,	 call_volume,	 lose_interest, init_raw,
-	init_message,	  init_reads,	 init_started,	 init_exited,	init_prints,
-	init_drops,	  init_dies,	 sandbox_goes,	 oom_kill,	launcher_raw,
-	launcher_message, launcher_goes, handover_fails, build_fails,	build_comes,
-	habits,		  warm,		 turn,		 time_goes,
+	start_exec,
+	start_file,
+	call_volume,
+	lose_interest,
+	init_raw,
+	init_message,
+	init_reads,
+	init_started,
+	init_exited,
+	init_prints,
+	init_drops,
+	init_dies,
+	sandbox_goes,
+	oom_kill,
+	launcher_raw,
+	launcher_message,
+	launcher_goes,
+	handover_fails,
+	build_fails,
+	build_comes,
+	habits,
+	warm,
+	turn,
+	time_goes,
+	gateway_comes,
+	gateway_raw,
+	gateway_message,
+	gateway_goes,
+	session_opens,
+	session_closes,
+	ask_live,
+	gateway_denies,
 };
 
 /* The pure check, on the same bytes. */
@@ -391,6 +490,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	left = size;
 	n_calls = 0;
 	launcher_broke_rules = false;
+	memset(sessions, 0, sizeof(sessions));
 	fake_start(&f, &fake_config);
 	f.lenient = true;
 	while (left) {

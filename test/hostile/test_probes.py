@@ -1160,7 +1160,7 @@ def test_call_reaches_the_kernel_without_the_filter(surface, open_surface, name)
 
 
 def test_release_programs_do_not_know_the_switch():
-    for program in ("airlock", "airlockd", "airlock-launcher", "airlock-init"):
+    for program in ("airlock", "airlockd", "airlock-launcher", "airlock-init", "airlock-gateway"):
         with open(os.path.join(harness.BUILD, program), "rb") as file:
             assert b"AIRLOCK_TEST_OFF" not in file.read()
     with open(os.path.join(KNOBS_BUILD, "airlock-launcher"), "rb") as file:

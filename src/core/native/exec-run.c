@@ -289,12 +289,34 @@ static void on_handover_failed(struct sandbox *s, uint32_t code)
 	exec_die(e);
 }
 
+static bool is_known(const struct runtime_exec *e, const char *host)
+{
+	const char *at = e->denied.data;
+
+	for (size_t i = 0; i < e->n_denied; i++, at += strlen(at) + 1) {
+		if (strcmp(at, host) == 0)
+			return true;
+	}
+	return false;
+}
+
+static void on_denied(struct sandbox *s, const char *host)
+{
+	struct runtime_exec *e = s->user;
+
+	if (e->n_denied == RUNTIME_DENIED_MAX || is_known(e, host))
+		return;
+	buf_put(&e->denied, host, strlen(host) + 1);
+	e->n_denied++;
+}
+
 static const struct sandbox_ops exec_ops = {
 	.message = on_message,
 	.ended = on_ended,
 	.gone = on_gone,
 	.handover_failed = on_handover_failed,
 	.readable = on_readable,
+	.denied = on_denied,
 };
 
 /* ---- The start ---- */
@@ -332,6 +354,8 @@ void exec_run(struct runtime_exec *e, struct sandbox *s)
 		exec_fail_soon(e, -r, "no_capacity", "no pipes or memory for another command");
 		return;
 	}
+	if (e->egress)
+		gateway_bind(s, e->egress);
 	r = sandbox_attach(s, e->volume);
 	if (r < 0) {
 		pool_return(e->pool, s);

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "core/native/state.h"
@@ -28,6 +29,7 @@ struct runtime_exec {
 	enum exec_state state;
 	struct volume *volume; /* NULL once it may be gone */
 	struct pool *pool;
+	struct runtime_egress *egress; /* a reference; NULL: none */
 	struct runtime_exec_ops ops;
 	void *data;
 	int64_t timeout_ms;
@@ -45,6 +47,9 @@ struct runtime_exec {
 	int stdin_fd; /* owned; -1: /dev/null */
 	struct sandbox *sandbox;
 	struct runtime_output *streams[2]; /* owned */
+
+	struct buf denied; /* names, each with its NUL */
+	size_t n_denied;
 
 	bool started;	    /* ID_STARTED came */
 	int64_t started_us; /* clock of this process */

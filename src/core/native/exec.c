@@ -78,6 +78,8 @@ static void fill_result(struct runtime_exec *e, struct runtime_exec_result *r)
 		.peak_memory_bytes = use.peak_bytes,
 		.posture = s ? s->posture : 0,
 		.streams = { e->streams[0], e->streams[1] },
+		.denied = take_ptr(e->denied.data),
+		.n_denied = e->n_denied,
 	};
 }
 
@@ -90,6 +92,9 @@ void exec_finish(struct runtime_exec *e)
 	struct runtime_exec_result result = { 0 };
 	bool good = !e->err.code;
 
+	/* What it was refused is in the gateway's socket by now. */
+	if (s && s->egress && !s->gone)
+		gateway_drain(rt);
 	deadline_clear(&rt->deadlines, &e->deadline);
 	pool_wait_cancel(&e->wait);
 	exec_unlink(e);
@@ -103,6 +108,9 @@ void exec_finish(struct runtime_exec *e)
 		sandbox_retire(s);
 	for (unsigned i = 0; i < 2; i++)
 		runtime_output_free(good ? result.streams[i] : e->streams[i]);
+	free(result.denied);
+	buf_fini(&e->denied);
+	egress_unref(e->egress);
 	fd_close(&e->stdin_fd);
 	free(e->spec);
 	free(e);
@@ -161,6 +169,8 @@ static void check_and_queue(struct runtime_exec *e, const struct runtime_exec_sp
 {
 	if (e->rt->closing || e->rt->link.state == LINK_DEAD) {
 		exec_fail_soon(e, ESHUTDOWN, "busy", "the server is stopping");
+	} else if (e->egress && !e->rt->host.gateway) {
+		exec_fail_soon(e, ENOTSUP, "internal", "this server has no gateway");
 	} else if (!e->volume) {
 		exec_fail_soon(e, ENOENT, "internal", "there is no such workspace");
 	} else if (!make_spec(e, spec)) {
@@ -191,7 +201,9 @@ struct runtime_exec *runtime_exec_start(struct runtime *rt, const struct runtime
 	for (unsigned i = 0; i < 2; i++)
 		e->streams[i] = output_new(spec->output_max, rt->tmp_dir);
 	e->volume = volume_find(rt, spec->volume);
-	e->pool = pool_get(rt, spec->tenant, spec->image, spec->egress);
+	e->pool = pool_get(rt, spec->tenant, spec->image, spec->egress != NULL);
+	e->egress = egress_ref(spec->egress);
+	e->denied = BUF(RUNTIME_DENIED_MAX * sizeof(((struct gd_denied *)NULL)->host));
 	assert(e->pool); /* an image's name fits */
 	e->state = EXEC_ENDED;
 	exec_link(e, &rt->execs.ending);

@@ -57,6 +57,7 @@ void fake_open(struct fake *f, const struct native_config *config)
 
 	memset(f, 0, sizeof(*f));
 	f->builds = f->kills = f->answers = true;
+	f->gateway = -1;
 	clock_fake(INT64_C(1000000000), INT64_C(1700000000000000));
 	must(uv_loop_init(&f->loop) == 0);
 	must(wire_pair_open(socks, &err) == 0);
@@ -82,9 +83,11 @@ void fake_tell(struct fake *f, uint8_t type, uint32_t id, const void *body, size
 
 void fake_greet(struct fake *f)
 {
-	struct ld_hello hello = {
-		.cgroup_version = 1, .quota = MSG_QUOTA_FULL, .layers = 0xff, .required = 0x1ff
-	};
+	struct ld_hello hello = { .cgroup_version = 1,
+				  .quota = MSG_QUOTA_FULL,
+				  .layers = 0xff,
+				  .required = 0x1ff,
+				  .gateway = 1 };
 	struct ld_volume volume = { .tenant = 1, .volume = FAKE_VOLUME };
 
 	memcpy(hello.build, ipc_build_id, strlen(ipc_build_id));
@@ -122,6 +125,7 @@ void fake_stop(struct fake *f)
 			fd_close(&f->sandboxes[i].slot_fds[j]);
 	}
 	fd_close(&f->launcher);
+	fd_close(&f->gateway);
 }
 
 /* ---- The launcher ---- */
@@ -142,21 +146,26 @@ void fake_measure(struct fake_sandbox *s, enum ld_slot_fd which, const char *tex
 	must(pwrite(s->slot_fds[which], text, len, 0) == (ssize_t)len);
 }
 
-static struct fake_sandbox *report(struct fake *f, uint32_t id, uint32_t tenant, bool used)
+static struct fake_sandbox *report(struct fake *f, uint32_t id, uint32_t tenant, uint32_t egress,
+				   bool used)
 {
 	static const char *const texts[] = { "oom_kill_disable 0\nunder_oom 0\noom_kill 0\n",
 					     "1000000\n", "2000000\n", "max 0\n" };
 	struct fake_sandbox *s = &f->sandboxes[f->n];
 	struct ld_slot slot = { .slot = f->n, .cgroup_version = 1 };
-	struct ld_sandbox body = {
-		.tenant = tenant, .posture = FAKE_POSTURE, .used = used, .image = FAKE_IMAGE
-	};
+	struct ld_sandbox body = { .tenant = tenant,
+				   .egress = egress,
+				   .posture = FAKE_POSTURE,
+				   .used = used,
+				   .image = FAKE_IMAGE };
 	struct msg_hello hello = { 0 };
 	struct err err;
 	int socks[2];
 
 	must(f->n < FAKE_SANDBOXES);
-	*s = (struct fake_sandbox){ .tenant = tenant, .fds = { -1, -1, -1, -1 } };
+	*s = (struct fake_sandbox){ .tenant = tenant, .egress = egress };
+	for (unsigned i = 0; i < WIRE_FDS; i++)
+		s->fds[i] = -1;
 	s->id = body.sandbox = (struct msg_sandbox){ f->n, f->n + 1 };
 	f->n++;
 	for (unsigned i = 0; i < LD_SLOT_FDS; i++) {
@@ -175,34 +184,36 @@ static struct fake_sandbox *report(struct fake *f, uint32_t id, uint32_t tenant,
 	return s;
 }
 
-static uint32_t take_build(struct fake *f, uint32_t *ret_tenant)
+static uint32_t take_build(struct fake *f, uint32_t *ret_tenant, uint32_t *ret_egress)
 {
 	uint32_t id = f->build_ids[0];
 
 	must(f->building > 0);
 	*ret_tenant = f->build_tenants[0];
+	*ret_egress = f->build_egress[0];
 	f->building--;
 	memmove(f->build_ids, f->build_ids + 1, f->building * sizeof(f->build_ids[0]));
 	memmove(f->build_tenants, f->build_tenants + 1, f->building * sizeof(f->build_tenants[0]));
+	memmove(f->build_egress, f->build_egress + 1, f->building * sizeof(f->build_egress[0]));
 	return id;
 }
 
 struct fake_sandbox *fake_build(struct fake *f)
 {
-	uint32_t tenant, id = take_build(f, &tenant);
+	uint32_t tenant, egress, id = take_build(f, &tenant, &egress);
 
-	return report(f, id, tenant, false);
+	return report(f, id, tenant, egress, false);
 }
 
 struct fake_sandbox *fake_report(struct fake *f, uint32_t tenant, bool used)
 {
-	return report(f, 0, tenant, used);
+	return report(f, 0, tenant, 0, used);
 }
 
 void fake_fail_build(struct fake *f)
 {
 	struct msg_done done = { .code = ENOMEM, .text = "no memory" };
-	uint32_t tenant, id = take_build(f, &tenant);
+	uint32_t tenant, egress, id = take_build(f, &tenant, &egress);
 
 	fake_tell(f, LD_BUILD_FAILED, id, &done, sizeof(done));
 }
@@ -240,6 +251,7 @@ static void on_request(struct fake *f, const struct wire_msg *msg)
 	const struct ld_status status = { .volume_bytes = 1000, .volume_free = 600 };
 	struct dl_build build;
 	struct dl_handover handover;
+	struct dl_policy policy;
 	struct fake_sandbox *s;
 	struct msg_sandbox id;
 
@@ -249,6 +261,7 @@ static void on_request(struct fake *f, const struct wire_msg *msg)
 		if (f->building == FAKE_SANDBOXES)
 			break;
 		f->build_ids[f->building] = msg->head.id;
+		f->build_egress[f->building] = build.egress;
 		f->build_tenants[f->building++] = build.tenant;
 		if (f->builds && f->n < FAKE_SANDBOXES)
 			fake_build(f);
@@ -272,6 +285,11 @@ static void on_request(struct fake *f, const struct wire_msg *msg)
 	case DL_STATUS:
 		f->statuses++;
 		fake_tell(f, LD_STATUS, msg->head.id, &status, sizeof(status));
+		break;
+	case DL_POLICY:
+		memcpy(&policy, msg->body, sizeof(policy));
+		f->policies++;
+		f->policy_code = policy.code;
 		break;
 	case DL_HELLO:
 		abort();
@@ -316,6 +334,64 @@ void fake_advance(struct fake *f, int64_t ms)
 	if (!f->closed)
 		deadlines_run(&f->rt->deadlines);
 	fake_turn(f);
+}
+
+/* ---- The gateway ---- */
+
+void fake_gateway(struct fake *f, bool greet)
+{
+	struct msg_hello hello = { 0 };
+	struct err err;
+	int socks[2];
+
+	fd_close(&f->gateway);
+	must(wire_pair_open(socks, &err) == 0);
+	f->gateway = socks[0];
+	memcpy(hello.build, ipc_build_id, strlen(ipc_build_id));
+	if (greet)
+		fake_gateway_say(f, GD_HELLO, 0, &hello, sizeof(hello), -1);
+	tell_with(f, LD_GATEWAY, 0, NULL, 0, &socks[1], 1);
+	close(socks[1]);
+}
+
+bool fake_gateway_receive(struct fake *f, struct wire_msg *msg)
+{
+	int r = f->gateway < 0 ? -EAGAIN : wire_recv(f->gateway, &wire_dg, msg);
+
+	must(r == 0 || r == 1 || r == -EAGAIN);
+	if (r == 0)
+		fd_close(&f->gateway);
+	return r == 1;
+}
+
+void fake_gateway_skip(struct fake *f)
+{
+	struct wire_msg msg;
+
+	while (fake_gateway_receive(f, &msg))
+		wire_msg_fini(&msg);
+}
+
+void fake_gateway_say(struct fake *f, uint8_t type, uint32_t id, const void *body, size_t len,
+		      int fd)
+{
+	int r = wire_send(f->gateway, type, id, body, len, &fd, fd >= 0);
+
+	must(r == 0 || r == -EPIPE || r == -EBADF);
+}
+
+void fake_deny(struct fake *f, const struct fake_sandbox *s, const char *host)
+{
+	struct gd_denied body = { .sandbox = s->id };
+
+	snprintf(body.host, sizeof(body.host), "%s", host);
+	fake_gateway_say(f, GD_DENIED, 0, &body, sizeof(body), -1);
+}
+
+bool fake_gateway_is_lost(struct fake *f)
+{
+	fake_gateway_skip(f);
+	return f->gateway < 0;
 }
 
 /* ---- An init ---- */

@@ -20,7 +20,7 @@
 
 struct fake_sandbox {
 	struct msg_sandbox id;
-	uint32_t tenant;
+	uint32_t tenant, egress;
 	int init;		      /* owned: init's end of the control socket; -1 when it died */
 	int slot_fds[LD_SLOT_FDS];    /* owned: what airlockd reads; see fake_count */
 	char volume[MSG_VOLUME_NAME]; /* handed over; "" not yet */
@@ -49,8 +49,13 @@ struct fake {
 	unsigned building; /* DL_BUILD without an answer */
 	uint32_t build_ids[FAKE_SANDBOXES];
 	uint32_t build_tenants[FAKE_SANDBOXES];
+	uint32_t build_egress[FAKE_SANDBOXES];
 	uint32_t volume_code;			    /* of the next answers about volumes */
 	unsigned created, deleted, stats, statuses; /* requests seen */
+	unsigned policies;			    /* DL_POLICY seen */
+	uint32_t policy_code;			    /* of the last */
+
+	int gateway; /* owned: the gateway's end; -1: none, or airlockd has closed */
 
 	struct fake_sandbox sandboxes[FAKE_SANDBOXES];
 	unsigned n; /* used of sandboxes; the slot is the index, the generation index + 1 */
@@ -81,6 +86,19 @@ void fake_fail_build(struct fake *f);
 void fake_gone(struct fake *f, struct fake_sandbox *s);
 /* Sets one measuring file of the sandbox's slot. */
 void fake_measure(struct fake_sandbox *s, enum ld_slot_fd which, const char *text);
+
+/* As the gateway. */
+/* A new gateway; that of before is gone. Says GD_HELLO when greet. */
+void fake_gateway(struct fake *f, bool greet);
+/* The next message from airlockd; false when there is none. Descriptors are the caller's. */
+bool fake_gateway_receive(struct fake *f, struct wire_msg *msg);
+/* Reads and forgets all. */
+void fake_gateway_skip(struct fake *f);
+void fake_gateway_say(struct fake *f, uint8_t type, uint32_t id, const void *body, size_t len,
+		      int fd);
+void fake_deny(struct fake *f, const struct fake_sandbox *s, const char *host);
+/* airlockd has closed its end. */
+bool fake_gateway_is_lost(struct fake *f);
 
 /* As init. */
 /* The next message from airlockd into s->got, ->job, ->fds; false when there is none. */

@@ -29,7 +29,8 @@ static const uint64_t accepted[] = {
 		      LINK_BIT(LD_GONE) | LINK_BIT(LD_READY),
 	[LINK_READY] = LINK_BIT(LD_SLOT) | LINK_BIT(LD_SANDBOX) | LINK_BIT(LD_BUILD_FAILED) |
 		       LINK_BIT(LD_GONE) | LINK_BIT(LD_HANDOVER_FAILED) | LINK_BIT(LD_DONE) |
-		       LINK_BIT(LD_VOLUME_STAT) | LINK_BIT(LD_STATUS),
+		       LINK_BIT(LD_VOLUME_STAT) | LINK_BIT(LD_STATUS) | LINK_BIT(LD_GATEWAY) |
+		       LINK_BIT(LD_POLICY),
 	[LINK_DEAD] = 0,
 };
 
@@ -289,27 +290,56 @@ static bool on_ready(struct runtime *rt, struct wire_msg *msg)
 	return true;
 }
 
+static bool on_gateway(struct runtime *rt, struct wire_msg *msg)
+{
+	gateway_set(rt, take_fd(&msg->fds[0]));
+	return true;
+}
+
+static bool on_policy(struct runtime *rt, struct wire_msg *msg)
+{
+	struct dl_policy answer_body = { .code = ENOSYS };
+	struct ld_policy body;
+
+	memcpy(&body, msg->body, sizeof(body));
+	if (!body.code && msg->fds[0] < 0)
+		return false;
+	if (rt->config.policy)
+		answer_body.code =
+			rt->config.policy(rt->data, body.code ? -1 : msg->fds[0], body.code);
+	link_tell(rt, DL_POLICY, &answer_body, sizeof(answer_body));
+	return true;
+}
+
 static bool (*const handlers[])(struct runtime *rt, struct wire_msg *msg) = {
 	[LD_HELLO] = on_hello,	   [LD_SLOT] = on_slot,
 	[LD_SANDBOX] = on_sandbox, [LD_BUILD_FAILED] = answer,
 	[LD_GONE] = on_gone,	   [LD_HANDOVER_FAILED] = on_handover_failed,
 	[LD_DONE] = answer,	   [LD_VOLUME] = on_volume,
 	[LD_VOLUME_STAT] = answer, [LD_READY] = on_ready,
-	[LD_STATUS] = answer,
+	[LD_STATUS] = answer,	   [LD_GATEWAY] = on_gateway,
+	[LD_POLICY] = on_policy,
 };
 
 /* No room for the descriptors of a message: the server goes on with what it has. A slot is not
- * measured, a sandbox is given up as if it had not been built. */
+ * measured, a sandbox is given up as if it had not been built, a gateway is as good as none, a
+ * policy could not be opened. */
 static bool without_descriptors(struct runtime *rt, struct wire_msg *msg)
 {
 	const struct msg_done done = { .code = EMFILE, .text = "no descriptors left" };
+	const struct ld_policy policy = { .code = EMFILE };
 	struct ld_sandbox sandbox;
 
 	log_event(LOG_ERROR, "descriptors_lost", LOG_INT("type", msg->head.type));
 	if (!wire_allow(accepted[rt->link.state], msg->head.type))
 		return false;
+	if (msg->head.type == LD_POLICY)
+		memcpy(msg->body, &policy, sizeof(policy));
+	if (msg->head.type == LD_SLOT || msg->head.type == LD_POLICY ||
+	    msg->head.type == LD_GATEWAY)
+		return handlers[msg->head.type](rt, msg);
 	if (msg->head.type != LD_SANDBOX)
-		return msg->head.type == LD_SLOT && on_slot(rt, msg);
+		return false;
 	memcpy(&sandbox, msg->body, sizeof(sandbox));
 	link_tell(rt, DL_KILL, &sandbox.sandbox, sizeof(sandbox.sandbox));
 	msg->head.type = LD_BUILD_FAILED;

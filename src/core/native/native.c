@@ -63,6 +63,7 @@ int native_open(uv_loop_t *loop, const struct native_config *config, native_volu
 	execs_init(rt);
 	boxes_init(&rt->boxes);
 	files_init(&rt->files);
+	gateway_init(rt);
 	deadlines_init(&rt->deadlines, loop);
 	r = link_open(rt, config->launcher_fd, err);
 	if (r < 0) {
@@ -125,6 +126,7 @@ static bool is_quiet(const struct runtime *rt)
 static void close_handles(struct runtime *rt)
 {
 	link_close(rt);
+	gateway_close(rt);
 	deadlines_stop(&rt->deadlines);
 	rt->deadlines.wake.data = rt;
 	uv_close((uv_handle_t *)&rt->deadlines.wake, runtime_handle_closed);
@@ -215,6 +217,8 @@ void runtime_info_get(struct runtime *rt, struct runtime_info *ret)
 		.pool_ready = rt->pools.n_ready,
 		.running = rt->execs.running,
 		.queued = rt->execs.queued,
+		.gateway = rt->gateway.state == GATEWAY_READY,
+		.gateway_restarts = rt->status.gateway_restarts,
 		.volume_bytes = rt->status.volume_bytes,
 		.volume_free = rt->status.volume_free,
 	};

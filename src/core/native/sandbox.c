@@ -200,7 +200,11 @@ void sandbox_gone(struct sandbox *s)
 		sandbox_receive(s);
 	if (s->gone)
 		return;
+	/* So may refusals in the gateway's. */
+	if (s->egress && s->ops)
+		gateway_drain(rt);
 	s->gone = true;
+	gateway_unbind(s);
 	TAILQ_REMOVE(&rt->sandboxes, s, link);
 	if (rt->slots[s->id.slot].newest == s)
 		rt->slots[s->id.slot].newest = NULL;

@@ -30,6 +30,7 @@
 #include <uv.h>
 
 #include "core/native/deadline.h"
+#include "core/native/gateway.h"
 #include "core/native/slot.h"
 #include "core/runtime.h"
 #include "ipc/messages.h"
@@ -67,6 +68,8 @@ struct sandbox_ops {
 	void (*handover_failed)(struct sandbox *s, uint32_t code);
 	/* A pipe has bytes or ended. */
 	void (*readable)(struct sandbox *s, enum runtime_stream i);
+	/* The gateway refused this name to it; "" never. NULL: nobody wants to know. */
+	void (*denied)(struct sandbox *s, const char *host);
 };
 
 struct sandbox_pipe {
@@ -95,6 +98,9 @@ struct sandbox {
 	int spec;      /* owned: empty memfd for the specification */
 	struct sandbox_pipe pipes[2];
 	struct slot_sample before; /* counters when it was blank */
+
+	struct runtime_egress *egress; /* a reference; NULL: it works for nobody with egress */
+	struct gateway_word bind;
 
 	const struct sandbox_ops *ops; /* NULL: nobody */
 	void *user;

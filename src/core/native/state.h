@@ -10,6 +10,7 @@
  *   exec     commands
  *   box      file sandboxes and their queues
  *   file     file jobs
+ *   gateway  the socket to the gateway: sessions with egress and who works for them
  *
  * Everything runs on the loop thread. A callback to the outside is always the last thing that a
  * function does with what it is about, because the callee may start, detach, delete or close.
@@ -25,6 +26,7 @@
 #include "core/native/deadline.h"
 #include "core/native/exec.h"
 #include "core/native/file.h"
+#include "core/native/gateway.h"
 #include "core/native/link.h"
 #include "core/native/native.h"
 #include "core/native/pool.h"
@@ -57,6 +59,7 @@ struct runtime {
 	struct execs execs;
 	struct boxes boxes;
 	struct files files;
+	struct gateway gateway;
 
 	char *chunk; /* owned: what one read of a pipe goes through, RUNTIME_CHUNK bytes */
 

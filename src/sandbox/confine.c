@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/confine.h"
+#include "sandbox/confine.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +14,6 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "sandbox/filter.h"
 
 #define LAST_CAPABILITY 63
 
@@ -34,15 +33,21 @@ struct ruleset_attr {
 	uint64_t scoped;
 };
 
-/* What the database and the temporary files need. */
-#define STATE_RIGHTS \
-	(LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE | \
-	 LANDLOCK_ACCESS_FS_READ_DIR | LANDLOCK_ACCESS_FS_MAKE_REG | \
-	 LANDLOCK_ACCESS_FS_REMOVE_FILE | RIGHT_TRUNCATE)
+#define READ_RIGHTS LANDLOCK_ACCESS_FS_READ_FILE
+/* What databases, logs and temporary files need. */
+#define WRITE_RIGHTS \
+	(READ_RIGHTS | LANDLOCK_ACCESS_FS_READ_DIR | LANDLOCK_ACCESS_FS_WRITE_FILE | \
+	 LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_REMOVE_FILE | RIGHT_TRUNCATE)
+#define RULE_NET_PORT 2 /* ABI 4 */
+
+struct net_port_attr {
+	uint64_t allowed_access;
+	uint64_t port;
+};
 
 /* ---- Identity ---- */
 
-static int check_ids(struct err *err)
+static int check_ids(const char *who, struct err *err)
 {
 	uid_t ruid, euid, suid;
 	gid_t rgid, egid, sgid;
@@ -50,11 +55,11 @@ static int check_ids(struct err *err)
 	if (getresuid(&ruid, &euid, &suid) < 0 || getresgid(&rgid, &egid, &sgid) < 0)
 		return err_errno(err, "reading the user");
 	if (!ruid || !euid || !suid || !rgid || !egid || !sgid)
-		return err_set(err, EPERM, "airlockd must not run as root");
+		return err_set(err, EPERM, "%s must not run as root", who);
 	return 0;
 }
 
-static int check_capabilities(struct err *err)
+static int check_capabilities(const char *who, struct err *err)
 {
 	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct sets[2];
@@ -67,17 +72,17 @@ static int check_capabilities(struct err *err)
 	for (int cap = 0; cap <= LAST_CAPABILITY; cap++)
 		held |= prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET, cap, 0, 0) == 1;
 	if (held)
-		return err_set(err, EPERM, "airlockd must not hold a capability");
+		return err_set(err, EPERM, "%s must not hold a capability", who);
 	return 0;
 }
 
-int confine_identity(struct err *err)
+int confine_identity(const char *who, struct err *err)
 {
 	const struct rlimit no_core = { 0, 0 };
-	int r = check_ids(err);
+	int r = check_ids(who, err);
 
 	if (r >= 0)
-		r = check_capabilities(err);
+		r = check_capabilities(who, err);
 	if (r < 0)
 		return r;
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
@@ -123,7 +128,34 @@ static int allow(int ruleset, const char *path, uint64_t rights, struct err *err
 	return 0;
 }
 
-int confine_files(const char *state_dir, bool single, struct err *err)
+static int allow_port(int ruleset, uint16_t port, struct err *err)
+{
+	const struct net_port_attr rule = { NET_CONNECT_TCP, port };
+
+	if (syscall(SYS_landlock_add_rule, ruleset, RULE_NET_PORT, &rule, 0) < 0)
+		return err_errno(err, "allowing port %u", port);
+	return 0;
+}
+
+static int allow_all(int ruleset, const struct ruleset_attr *attr, const struct confine_dir *dirs,
+		     size_t n_dirs, const uint16_t *ports, size_t n_ports, struct err *err)
+{
+	/* The descriptor that the http server keeps in reserve. */
+	int r = allow(ruleset, "/dev/null", LANDLOCK_ACCESS_FS_READ_FILE, err);
+
+	for (size_t i = 0; r == 0 && i < n_dirs; i++) {
+		r = allow(ruleset, dirs[i].path,
+			  (dirs[i].read_only ? READ_RIGHTS : WRITE_RIGHTS) & attr->access_fs, err);
+		if (r == -ENOENT && dirs[i].read_only)
+			r = 0;
+	}
+	for (size_t i = 0; r == 0 && attr->access_net && i < n_ports; i++)
+		r = allow_port(ruleset, ports[i], err);
+	return r;
+}
+
+int confine_files(const struct confine_dir *dirs, size_t n_dirs, const uint16_t *ports,
+		  size_t n_ports, bool optional, struct err *err)
 {
 	long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
 	struct ruleset_attr attr = {
@@ -133,7 +165,7 @@ int confine_files(const char *state_dir, bool single, struct err *err)
 		.scoped = SCOPE_ABSTRACT_SOCKETS | SCOPE_SIGNALS,
 	};
 
-	if (abi < 1 && single) {
+	if (abi < 1 && optional) {
 		log_event(LOG_WARN, "no_landlock");
 		return 0;
 	}
@@ -143,19 +175,10 @@ int confine_files(const char *state_dir, bool single, struct err *err)
 	_cleanup_fd_ int ruleset = (int)syscall(SYS_landlock_create_ruleset, &attr, size, 0);
 	if (ruleset < 0)
 		return err_errno(err, "making a landlock ruleset");
-	if (allow(ruleset, state_dir, STATE_RIGHTS & attr.access_fs, err) < 0)
-		return -err->code;
-	/* The descriptor that the http server keeps in reserve. */
-	if (allow(ruleset, "/dev/null", LANDLOCK_ACCESS_FS_READ_FILE, err) < 0)
-		return -err->code;
+	int r = allow_all(ruleset, &attr, dirs, n_dirs, ports, n_ports, err);
+	if (r < 0)
+		return r;
 	if (syscall(SYS_landlock_restrict_self, ruleset, 0) < 0)
 		return err_errno(err, "entering landlock");
 	return 0;
-}
-
-/* ---- System calls ---- */
-
-int confine_calls(struct err *err)
-{
-	return filter_load(&filter_daemon, err);
 }

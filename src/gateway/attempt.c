@@ -1,0 +1,783 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gateway/attempt.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/mem.h"
+#include "egress/event.h"
+#include "egress/hello.h"
+#include "gateway/handle.h"
+#include "gateway/journal.h"
+#include "gateway/own.h"
+#include "gateway/relay.h"
+#include "gateway/resolver.h"
+#include "gateway/stub.h"
+#include "http/head.h"
+#include "http/status.h"
+#include "sandbox/knobs.h"
+
+#define TLS_PORT 443
+#define HTTP_PORT 80
+/* A DNS message over TCP with its length; a query is far smaller. */
+#define DNS_TCP_MAX (2u + 1024u)
+
+enum state { WAIT, HEAD, HELLO, DNS, LOOKUP, DIAL, FIRST, TUNNEL, LINGER };
+
+struct attempt {
+	struct list sandbox_node, session_node;
+	struct gateway *g;
+	struct sandbox *sb;
+	struct session *session; /* counted; NULL: not judged yet, or its sandbox is not bound */
+	enum net_fd kind;
+	enum state state;
+	bool is_tunnel; /* counts as one; else as pending */
+
+	int near, far; /* owned */
+	uv_poll_t *near_poll, *far_poll;
+	uv_timer_t *timer;
+	struct head_scan scan;
+
+	enum egress_via via;
+	uint16_t port;
+	bool is_connect;
+	bool has_host;
+	struct egress_host host;
+	char target[EGRESS_TARGET_MAX];
+	size_t target_len;     /* 0: none */
+	struct inet_addr dest; /* what the tenant dialled */
+
+	struct lookup *lookup;
+	struct inet_addr *addrs; /* owned */
+	size_t n_addrs, next_addr;
+	struct inet_addr dialled;
+
+	uint64_t conn; /* 0: no event of an allowed connection yet */
+	int64_t ts_ms;
+	int64_t began_ms; /* monotonic */
+	struct relay *relay;
+};
+
+/* What is being looked at, for all attempts: nothing stays in it. */
+static char peeked[GATEWAY_HEAD_MAX];
+
+static void proceed(struct attempt *a);
+
+struct attempt *attempt_of_sandbox_node(struct list *node)
+{
+	return container_of(node, struct attempt, sandbox_node);
+}
+
+struct attempt *attempt_of_session_node(struct list *node)
+{
+	return container_of(node, struct attempt, session_node);
+}
+
+/* ---- The log ---- */
+
+static struct egress_event event_of(const struct attempt *a)
+{
+	struct egress_event e = {
+		.ts_ms = a->ts_ms,
+		.via = a->via,
+		.host = a->has_host ? a->host.text : "",
+		.port = a->port || a->via == EGRESS_DIRECT || a->is_connect ? (int)a->port : -1,
+		.conn = a->conn,
+	};
+
+	if (a->target_len)
+		e.target = (struct str){ a->target, a->target_len };
+	if (a->via == EGRESS_DIRECT) {
+		e.has_dest = true;
+		e.dest = a->dest;
+	}
+	for (size_t i = 0; i < a->n_addrs && i < EGRESS_IPS_MAX; i++)
+		e.ips[e.n_ips++] = a->addrs[i];
+	return e;
+}
+
+/* Rungs 6 and 8 name the addresses; an allowed connection the one that was dialled. */
+static bool names_addresses(enum egress_code code)
+{
+	return code == EGRESS_ADDR_CLASS || code == EGRESS_REBIND_SUSPECTED ||
+	       code == EGRESS_CONNECT_FAIL;
+}
+
+static void log_denial(struct attempt *a, enum egress_code code, const char *word)
+{
+	char reason[GATEWAY_REASON_MAX], dest[INET6_ADDRSTRLEN] = "";
+
+	if (!a->session)
+		return;
+	if (!a->conn)
+		a->ts_ms = clock_wall_us() / 1000;
+	struct egress_event e = event_of(a);
+	egress_reason(code, a->port, word, reason, sizeof(reason));
+	e.code = code;
+	e.reason = reason;
+	if (!names_addresses(code))
+		e.n_ips = 0;
+	journal_write(a->session->journal, &e);
+	if (!a->has_host && a->via == EGRESS_DIRECT)
+		inet_addr_format(&a->dest, dest);
+	sandbox_denied(a->sb, a->has_host ? e.host : dest);
+}
+
+static bool log_allowed(struct attempt *a, bool closed)
+{
+	struct egress_event e = event_of(a);
+
+	e.code = EGRESS_OK;
+	e.n_ips = 0;
+	e.dialled = true;
+	e.ip = a->dialled;
+	e.open = !closed;
+	e.closed = closed;
+	if (a->relay) {
+		e.bytes_up = relay_up(a->relay);
+		e.bytes_down = relay_down(a->relay);
+	}
+	e.duration_ms = clock_monotonic_ms() - a->began_ms;
+	return journal_write(a->session->journal, &e);
+}
+
+bool attempt_live(const struct attempt *a, struct egress_live *ret)
+{
+	if (!a->conn)
+		return false;
+	*ret = (struct egress_live){ .conn = a->conn };
+	if (a->relay) {
+		ret->bytes_up = relay_up(a->relay);
+		ret->bytes_down = relay_down(a->relay);
+	}
+	return true;
+}
+
+/* ---- The end ---- */
+
+static void free_attempt(struct attempt *a)
+{
+	handle_drop_poll(&a->near_poll);
+	handle_drop_poll(&a->far_poll);
+	handle_drop_timer(&a->timer);
+	if (a->lookup)
+		lookup_drop(a->lookup);
+	if (a->relay)
+		relay_stop(a->relay);
+	fd_close(&a->near);
+	fd_close(&a->far);
+	list_remove(&a->sandbox_node);
+	if (a->is_tunnel) {
+		a->g->n_tunnels--;
+		a->session->n_tunnels--;
+	} else {
+		sandbox_pending_less(a->sb);
+	}
+	if (a->session) {
+		list_remove(&a->session_node);
+		session_unref(a->session);
+	}
+	free(a->addrs);
+	free(a);
+}
+
+void attempt_end(struct attempt *a)
+{
+	if (a->conn)
+		log_allowed(a, true);
+	free_attempt(a);
+}
+
+static void reset_on_close(int fd)
+{
+	const struct linger now = { .l_onoff = 1, .l_linger = 0 };
+
+	setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+}
+
+static void on_timer(uv_timer_t *timer);
+
+static void set_timer(struct attempt *a, uint64_t ms)
+{
+	uv_timer_start(a->timer, on_timer, gateway_ms(a->g, ms), 0);
+}
+
+/* Bytes that were looked at are taken without being copied (tcp(7), MSG_TRUNC). */
+static void discard(int fd, size_t n)
+{
+	while (n > 0) {
+		ssize_t got = recv(fd, NULL, n, MSG_TRUNC | MSG_DONTWAIT);
+		if (got <= 0)
+			return;
+		n -= (size_t)got;
+	}
+}
+
+static void on_near(uv_poll_t *poll, int status, int events);
+
+/* want: bytes that must be there before it is worth looking again. */
+static void watch_near(struct attempt *a, size_t want)
+{
+	int low = (int)want;
+
+	setsockopt(a->near, SOL_SOCKET, SO_RCVLOWAT, &low, sizeof(low));
+	uv_poll_start(a->near_poll, UV_READABLE | UV_DISCONNECT, on_near);
+}
+
+/* The answer of a proxy, then the end. A socket that is closed with unread bytes is reset, and the
+ * client may lose the answer: so its end is awaited for a moment. */
+static void reply(struct attempt *a, unsigned status)
+{
+	char text[128];
+	int n = snprintf(text, sizeof(text),
+			 "HTTP/1.1 %u %s\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", status,
+			 http_status_name((int)status));
+
+	if (send(a->near, text, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT) != n ||
+	    shutdown(a->near, SHUT_WR) < 0) {
+		attempt_end(a);
+		return;
+	}
+	handle_drop_poll(&a->far_poll);
+	fd_close(&a->far);
+	a->state = LINGER;
+	set_timer(a, GATEWAY_LINGER_MS);
+	watch_near(a, 1);
+}
+
+/* One rung of the ladder failed. */
+static void refuse(struct attempt *a, enum egress_code code, const char *word)
+{
+	bool speaks_http = a->kind == NET_PROXY || a->kind == NET_HTTP;
+	unsigned status = speaks_http ? egress_proxy_status(code) : 0;
+
+	log_denial(a, code, word);
+	/* Whatever was begun ends as this denial. */
+	a->conn = 0;
+	if (status && a->state != FIRST) {
+		reply(a, status);
+		return;
+	}
+	if (a->state != FIRST && a->kind == NET_TLS && a->port != TLS_PORT)
+		reset_on_close(a->near);
+	attempt_end(a);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+	struct attempt *a = timer->data;
+
+	switch (a->state) {
+	case WAIT:
+		proceed(a);
+		break;
+	case FIRST:
+		refuse(a, EGRESS_NOT_TLS, "");
+		break;
+	case DIAL:
+		handle_drop_poll(&a->far_poll);
+		fd_close(&a->far);
+		proceed(a);
+		break;
+	default:
+		attempt_end(a);
+	}
+}
+
+/* ---- The decision ---- */
+
+/* Whoever the sandbox is bound to is asked about everything that follows. */
+static void take_session(struct attempt *a)
+{
+	if (a->session || !a->sb->session)
+		return;
+	a->session = a->sb->session;
+	session_ref(a->session);
+	list_append(&a->session->attempts, &a->session_node);
+}
+
+static struct egress_question question_of(struct attempt *a)
+{
+	struct egress_question q = {
+		.via = a->via,
+		.is_connect = a->is_connect,
+		.port = a->port,
+		.host = a->has_host ? &a->host : NULL,
+	};
+
+	if (a->session && !a->session->ended)
+		q.policy = &a->session->policy;
+	if (a->addrs) {
+		q.resolved = true;
+		q.addrs = a->addrs;
+		q.n_addrs = a->n_addrs;
+		q.own = own_addresses(a->g->own, &q.n_own);
+		q.counted = true;
+		q.tunnels_session = a->session ? a->session->n_tunnels : 0;
+		q.tunnels_all = a->g->n_tunnels;
+	}
+	return q;
+}
+
+/* The decision; in test builds a rung may be off, and what it alone refuses passes. */
+static enum egress_code decide(const struct egress_question *q)
+{
+	static const struct {
+		enum egress_code code;
+		enum knob rung;
+	} off[] = {
+		{ EGRESS_NO_RULE, KNOB_EGRESS_RULES },
+		{ EGRESS_ADDR_CLASS, KNOB_EGRESS_ADDRESS },
+		{ EGRESS_REBIND_SUSPECTED, KNOB_EGRESS_ADDRESS },
+		{ EGRESS_NOT_TLS, KNOB_EGRESS_SNI },
+		{ EGRESS_NO_SNI, KNOB_EGRESS_SNI },
+		{ EGRESS_SNI_MISMATCH, KNOB_EGRESS_SNI },
+	};
+	enum egress_code code = egress_decide(q);
+
+	for (size_t i = 0; i < ARRAY_SIZE(off); i++)
+		if (off[i].code == code && knob_off(off[i].rung))
+			return EGRESS_OK;
+	return code;
+}
+
+static void on_addresses(void *data, const struct inet_addr *addrs, size_t n)
+{
+	struct attempt *a = data;
+
+	a->lookup = NULL;
+	a->addrs = mem_new(n ? n : 1, sizeof(*a->addrs));
+	a->n_addrs = n;
+	if (n)
+		memcpy(a->addrs, addrs, n * sizeof(*addrs));
+	struct egress_question q = question_of(a);
+	enum egress_code code = decide(&q);
+	if (code) {
+		refuse(a, code, "");
+		return;
+	}
+	a->state = DIAL;
+	a->is_tunnel = true;
+	a->g->n_tunnels++;
+	a->session->n_tunnels++;
+	sandbox_pending_less(a->sb);
+	proceed(a);
+}
+
+/* The host is known, nothing is resolved yet. */
+static void judge_name(struct attempt *a)
+{
+	take_session(a);
+	struct egress_question q = question_of(a);
+	enum egress_code code = decide(&q);
+	if (code) {
+		refuse(a, code, "");
+		return;
+	}
+	a->state = LOOKUP;
+	uv_timer_stop(a->timer);
+	uv_poll_stop(a->near_poll);
+	a->lookup = resolver_start(a->g->resolver, a->host.text, on_addresses, a);
+}
+
+/* ---- Dialling ---- */
+
+static void start_tunnel(struct attempt *a);
+
+static bool peer_is(int fd, const struct inet_addr *want)
+{
+	struct sockaddr_storage sa;
+	struct inet_addr got;
+	socklen_t len = sizeof(sa);
+
+	return getpeername(fd, (struct sockaddr *)&sa, &len) == 0 &&
+	       inet_addr_of((struct sockaddr *)&sa, &got) && inet_addr_eq(&got, want);
+}
+
+static void established(struct attempt *a)
+{
+	static const char ok[] = "HTTP/1.1 200 Connection Established\r\n\r\n";
+	const int on = 1;
+
+	uv_poll_stop(a->far_poll);
+	setsockopt(a->far, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	setsockopt(a->near, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	a->conn = a->g->next_conn++;
+	a->ts_ms = clock_wall_us() / 1000;
+	if (!log_allowed(a, false)) {
+		a->conn = 0;
+		refuse(a, EGRESS_LOG_UNAVAILABLE, "log unavailable");
+		return;
+	}
+	if (a->kind != NET_PROXY) {
+		start_tunnel(a);
+		return;
+	}
+	if (send(a->near, ok, sizeof(ok) - 1, MSG_NOSIGNAL | MSG_DONTWAIT) != sizeof(ok) - 1) {
+		attempt_end(a);
+		return;
+	}
+	a->state = FIRST;
+	set_timer(a, GATEWAY_HELLO_MS);
+	watch_near(a, 1);
+}
+
+static void on_far(uv_poll_t *poll, int status, int events)
+{
+	struct attempt *a = poll->data;
+	int error = 0;
+	socklen_t len = sizeof(error);
+
+	(void)events;
+	if (getsockopt(a->far, SOL_SOCKET, SO_ERROR, &error, &len) < 0)
+		error = errno;
+	if (status < 0 || error || !peer_is(a->far, &a->dialled)) {
+		handle_drop_poll(&a->far_poll);
+		fd_close(&a->far);
+		proceed(a);
+		return;
+	}
+	established(a);
+}
+
+static socklen_t sockaddr_of(const struct inet_addr *addr, uint16_t port,
+			     struct sockaddr_storage *ret)
+{
+	struct sockaddr_in *v4 = (struct sockaddr_in *)ret;
+	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)ret;
+
+	memset(ret, 0, sizeof(*ret));
+	if (inet_addr_is_v4(addr)) {
+		v4->sin_family = AF_INET;
+		v4->sin_port = htons(port);
+		memcpy(&v4->sin_addr, addr->bytes + 12, 4);
+		return sizeof(*v4);
+	}
+	v6->sin6_family = AF_INET6;
+	v6->sin6_port = htons(port);
+	memcpy(&v6->sin6_addr, addr->bytes, 16);
+	return sizeof(*v6);
+}
+
+/* Tries the next address; addresses were judged together, so the order is all that matters. */
+static void dial(struct attempt *a)
+{
+	struct sockaddr_storage sa;
+
+	while (a->next_addr < a->n_addrs) {
+		a->dialled = a->addrs[a->next_addr++];
+		socklen_t len = sockaddr_of(&a->dialled, TLS_PORT, &sa);
+		a->far = socket(sa.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+		if (a->far < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS)) {
+			refuse(a, EGRESS_ERROR, "no descriptors");
+			return;
+		}
+		if (a->far >= 0 &&
+		    (connect(a->far, (struct sockaddr *)&sa, len) == 0 || errno == EINPROGRESS)) {
+			a->far_poll = handle_poll(a->g->loop, a->far, a);
+			if (a->far_poll) {
+				uv_poll_start(a->far_poll, UV_WRITABLE, on_far);
+				set_timer(a, GATEWAY_DIAL_MS);
+				return;
+			}
+		}
+		fd_close(&a->far);
+	}
+	refuse(a, EGRESS_CONNECT_FAIL, "");
+}
+
+/* ---- The tunnel ---- */
+
+static void on_relay_over(void *data)
+{
+	attempt_end(data);
+}
+
+static void start_tunnel(struct attempt *a)
+{
+	int low = 1;
+
+	setsockopt(a->near, SOL_SOCKET, SO_RCVLOWAT, &low, sizeof(low));
+	handle_drop_poll(&a->near_poll);
+	handle_drop_poll(&a->far_poll);
+	uv_timer_stop(a->timer);
+	free(take_ptr(a->addrs));
+	a->n_addrs = 0;
+	a->state = TUNNEL;
+	a->relay = relay_start(a->g->loop, a->near, a->far, gateway_ms(a->g, GATEWAY_IDLE_MS),
+			       on_relay_over, a);
+}
+
+/* ---- Reading the head and the ClientHello ---- */
+
+/* What a request that is not CONNECT asked for, for the log. */
+static void note_target(struct attempt *a, const struct head_proxy *head)
+{
+	struct str target = head->target, authority = head->host;
+
+	a->target_len = target.len < sizeof(a->target) ? target.len : sizeof(a->target);
+	memcpy(a->target, target.data, a->target_len);
+	if (target.len > 7 && str_eq_nocase((struct str){ target.data, 7 }, STR("http://"))) {
+		authority = str_from(target, 7);
+		const char *end = memchr(authority.data, '/', authority.len);
+		if (end)
+			authority.len = (size_t)(end - authority.data);
+	}
+	if (!authority.len)
+		return;
+	egress_authority_parse(authority, &a->host, &a->port);
+	if (a->host.kind == EGRESS_HOST_BAD || !memchr(authority.data, ':', authority.len)) {
+		egress_host_parse(authority, &a->host);
+		a->port = 0;
+	}
+	if (!a->port)
+		a->port = HTTP_PORT;
+	a->has_host = a->host.kind != EGRESS_HOST_BAD;
+}
+
+/* The head is whole; n bytes of it are taken. */
+static void on_head(struct attempt *a, size_t n)
+{
+	_cleanup_arena_ struct arena arena = { NULL, 0, 0 };
+	struct head_proxy head;
+	struct str in = { peeked, n };
+
+	bool good = head_parse_proxy(&a->scan, in, &arena, &head);
+	struct str method = { peeked, a->scan.target - 1 };
+	a->is_connect = a->kind == NET_PROXY && str_eq(method, STR("CONNECT"));
+	if (good && a->is_connect) {
+		egress_authority_parse(head.target, &a->host, &a->port);
+		a->has_host = true;
+	} else if (good) {
+		note_target(a, &head);
+	}
+	discard(a->near, n);
+	if (good || !a->is_connect) {
+		judge_name(a);
+		return;
+	}
+	take_session(a);
+	refuse(a, EGRESS_ERROR, "malformed request");
+}
+
+/* These return true when more bytes are needed; else the attempt is elsewhere, or is no more. */
+static bool look_at_head(struct attempt *a, size_t n)
+{
+	int r = head_scan(&a->scan, (struct str){ peeked, n });
+
+	if (r > 0) {
+		on_head(a, (size_t)r);
+		return false;
+	}
+	if (r < 0) {
+		discard(a->near, n);
+		take_session(a);
+		refuse(a, EGRESS_ERROR, "malformed request");
+		return false;
+	}
+	if (n == GATEWAY_HEAD_MAX) { /* rung 0 */
+		attempt_end(a);
+		return false;
+	}
+	watch_near(a, n + 1);
+	return true;
+}
+
+/* How many bytes must have come before the parser can say more: the end of the first record that
+ * is not whole. */
+static size_t hello_wants(size_t n)
+{
+	size_t at = 0;
+
+	while (at + 5 <= n)
+		at += 5 +
+		      ((size_t)(unsigned char)peeked[at + 3] << 8 | (unsigned char)peeked[at + 4]);
+	at = at > n ? at : at + 5;
+	return at < EGRESS_HELLO_MAX ? at : EGRESS_HELLO_MAX;
+}
+
+static void on_hello(struct attempt *a, enum egress_hello what, struct str name)
+{
+	struct egress_host sni;
+	struct egress_question q;
+
+	if (what == EGRESS_HELLO_NAME)
+		egress_host_parse(name, &sni);
+	if (a->kind != NET_PROXY) {
+		a->has_host = what == EGRESS_HELLO_NAME;
+		if (a->has_host) {
+			a->host = sni;
+			judge_name(a);
+			return;
+		}
+		take_session(a);
+	}
+	q = question_of(a);
+	q.first_bytes = what == EGRESS_HELLO_NAME      ? EGRESS_BYTES_NAME
+			: what == EGRESS_HELLO_NO_NAME ? EGRESS_BYTES_NO_NAME
+						       : EGRESS_BYTES_NOT_TLS;
+	q.sni = what == EGRESS_HELLO_NAME ? &sni : NULL;
+	/* Its own place among the tunnels is no reason any more. */
+	q.counted = false;
+	enum egress_code code = decide(&q);
+	if (code)
+		refuse(a, code, "");
+	else
+		start_tunnel(a);
+}
+
+static bool look_at_hello(struct attempt *a, size_t n)
+{
+	char name[256];
+	size_t len = 0;
+	enum egress_hello what = egress_hello_parse((struct str){ peeked, n }, name, &len);
+
+	if (what == EGRESS_HELLO_MORE && n < EGRESS_HELLO_MAX) {
+		watch_near(a, hello_wants(n) > n ? hello_wants(n) : n + 1);
+		return true;
+	}
+	on_hello(a, what == EGRESS_HELLO_MORE ? EGRESS_HELLO_NOT_TLS : what,
+		 (struct str){ name, len });
+	return false;
+}
+
+static bool look_at_dns(struct attempt *a, size_t n)
+{
+	unsigned char out[2 + 512];
+
+	while (n >= 2) {
+		size_t len = (size_t)(unsigned char)peeked[0] << 8 | (unsigned char)peeked[1];
+		if (2 + len > DNS_TCP_MAX || len == 0)
+			break;
+		if (n < 2 + len) {
+			watch_near(a, 2 + len);
+			return true;
+		}
+		size_t got = stub_answer(a->sb, (struct str){ peeked + 2, len }, true, out + 2,
+					 sizeof(out) - 2);
+		discard(a->near, 2 + len);
+		out[0] = (unsigned char)(got >> 8);
+		out[1] = (unsigned char)got;
+		if (got &&
+		    send(a->near, out, 2 + got, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)(2 + got))
+			break;
+		n -= 2 + len;
+		memmove(peeked, peeked + 2 + len, n);
+	}
+	if (n >= 2) {
+		attempt_end(a);
+		return false;
+	}
+	watch_near(a, n + 1);
+	return true;
+}
+
+static void on_near(uv_poll_t *poll, int status, int events)
+{
+	struct attempt *a = poll->data;
+	bool ended = status < 0 || (events & UV_DISCONNECT);
+	ssize_t n;
+
+	if (a->state == LINGER) {
+		do
+			n = recv(a->near, NULL, 64 * 1024, MSG_TRUNC | MSG_DONTWAIT);
+		while (n > 0);
+		if (n == 0 || status < 0 || errno != EAGAIN)
+			attempt_end(a);
+		return;
+	}
+	n = recv(a->near, peeked, sizeof(peeked), MSG_PEEK | MSG_DONTWAIT);
+	if (n <= 0) {
+		if (n == 0 || (errno != EAGAIN && errno != EINTR))
+			attempt_end(a);
+		return;
+	}
+	bool more = a->state == HEAD  ? look_at_head(a, (size_t)n)
+		    : a->state == DNS ? look_at_dns(a, (size_t)n)
+				      : look_at_hello(a, (size_t)n);
+	/* Nothing more will come, and what came says nothing: rung 0. */
+	if (more && ended)
+		attempt_end(a);
+}
+
+/* ---- The beginning ---- */
+
+static void begin(struct attempt *a)
+{
+	switch (a->kind) {
+	case NET_TLS:
+		if (a->port != TLS_PORT) {
+			judge_name(a);
+			return;
+		}
+		a->state = HELLO;
+		set_timer(a, GATEWAY_HELLO_MS);
+		break;
+	case NET_DNS_TCP:
+		a->state = DNS;
+		set_timer(a, GATEWAY_HEAD_MS);
+		break;
+	default:
+		a->state = HEAD;
+		a->scan.any_target = true;
+		set_timer(a, GATEWAY_HEAD_MS);
+	}
+	watch_near(a, 1);
+}
+
+static void proceed(struct attempt *a)
+{
+	if (a->state == DIAL)
+		dial(a);
+	else
+		begin(a);
+}
+
+void attempt_start(struct sandbox *sb, enum net_fd kind, int fd)
+{
+	struct attempt *a = mem_new(1, sizeof(*a));
+	struct sockaddr_storage sa;
+	socklen_t len = sizeof(sa);
+
+	a->g = sb->g;
+	a->sb = sb;
+	a->kind = kind;
+	a->near = fd;
+	a->far = -1;
+	a->via = kind == NET_PROXY ? EGRESS_PROXY : EGRESS_DIRECT;
+	a->is_connect = kind == NET_TLS;
+	a->began_ms = clock_monotonic_ms();
+	list_init(&a->session_node);
+	list_append(&sb->attempts, &a->sandbox_node);
+	sandbox_pending_more(sb);
+	a->timer = handle_timer(a->g->loop, a);
+	a->near_poll = handle_poll(a->g->loop, fd, a);
+	if (!a->near_poll || getsockname(fd, (struct sockaddr *)&sa, &len) < 0 ||
+	    !inet_addr_of((struct sockaddr *)&sa, &a->dest)) {
+		attempt_end(a);
+		return;
+	}
+	if (kind == NET_TLS || kind == NET_HTTP)
+		a->port = ntohs(((struct sockaddr_in6 *)&sa)->sin6_port);
+	if (sb->session) {
+		begin(a);
+		return;
+	}
+	a->state = WAIT;
+	set_timer(a, GATEWAY_UNBOUND_MS);
+}
+
+void attempt_bound(struct attempt *a)
+{
+	if (a->state == WAIT)
+		begin(a);
+}

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * handle: libuv handles whose owner may go at once: dropping one stops it now and frees it when the
+ * loop has let go of it. No call comes after the drop.
+ */
+#pragma once
+
+#include <uv.h>
+
+/* NULL: the descriptor cannot be watched. */
+uv_poll_t *handle_poll(uv_loop_t *loop, int fd, void *data);
+uv_timer_t *handle_timer(uv_loop_t *loop, void *data);
+/* Both take NULL; the pointer becomes NULL. The descriptor may be closed afterwards. */
+void handle_drop_poll(uv_poll_t **poll);
+void handle_drop_timer(uv_timer_t **timer);

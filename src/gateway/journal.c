@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gateway/journal.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/mem.h"
+
+#define LINE_MAX_BYTES 4096u
+#define NAME_SIZE 96u
+#define DAY_US (INT64_C(86400) * 1000 * 1000)
+
+/* Denials that are the same but for their time. */
+struct kind {
+	enum egress_code code;
+	enum egress_via via;
+	int port;
+	char host[EGRESS_HOST_MAX + 1]; /* "*": of whatever host, when there are too many kinds */
+	bool mixed;
+	unsigned written;
+	uint64_t counted; /* not written */
+};
+
+struct journal {
+	struct gateway *g;
+	const char *session, *tenant; /* borrowed from the session */
+	int fd;			      /* owned; -1: not opened yet */
+	uint64_t size;
+	uv_timer_t *window; /* runs while something is counted; frees itself when closed */
+	int64_t window_ms;  /* when this minute began; 0: never */
+	unsigned denials;
+	unsigned n_kinds;
+	struct kind *kinds; /* owned, JOURNAL_KINDS */
+	bool failed;	    /* said in the log already */
+};
+
+struct journal *journal_new(struct gateway *g, const char *session, const char *tenant)
+{
+	struct journal *j = mem_new(1, sizeof(*j));
+
+	*j = (struct journal){ .g = g, .session = session, .tenant = tenant, .fd = -1 };
+	return j;
+}
+
+static bool open_file(struct journal *j)
+{
+	char name[NAME_SIZE];
+	struct stat st;
+
+	if (j->fd >= 0)
+		return true;
+	snprintf(name, sizeof(name), "%s.jsonl", j->session);
+	j->fd = openat(j->g->log_dir, name,
+		       O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0640);
+	if (j->fd < 0)
+		return false;
+	if (fstat(j->fd, &st) < 0 || !S_ISREG(st.st_mode)) {
+		fd_close(&j->fd);
+		return false;
+	}
+	j->size = (uint64_t)st.st_size;
+	return true;
+}
+
+/* A line that did not fit whole (full disk) is taken back. */
+static bool append(struct journal *j, struct egress_event *e)
+{
+	_cleanup_buf_ struct buf line = BUF(LINE_MAX_BYTES);
+
+	e->session = j->session;
+	e->tenant = j->tenant;
+	if (!e->ts_ms)
+		e->ts_ms = clock_wall_us() / 1000;
+	if (!egress_event_write(e, &line) || !open_file(j))
+		goto failed;
+	ssize_t n = write(j->fd, line.data, line.len);
+	if (n == (ssize_t)line.len) {
+		j->size += line.len;
+		j->failed = false;
+		return true;
+	}
+	if (n > 0 && ftruncate(j->fd, (off_t)j->size) < 0)
+		fd_close(&j->fd);
+failed:
+	if (!j->failed)
+		log_event(LOG_ERROR, "log_unavailable", LOG_STR("session", j->session),
+			  LOG_STR("why", strerrordesc_np(errno)));
+	j->failed = true;
+	return false;
+}
+
+static void flush(struct journal *j)
+{
+	for (unsigned i = 0; i < j->n_kinds; i++) {
+		struct kind *k = &j->kinds[i];
+		char reason[GATEWAY_REASON_MAX];
+		struct egress_event e = {
+			.code = k->code,
+			.via = k->via,
+			.host = k->mixed ? "" : k->host,
+			.port = k->port,
+			.reason = reason,
+			.repeat = k->counted,
+		};
+		if (!k->counted)
+			continue;
+		egress_reason(k->code, (uint16_t)(k->port > 0 ? k->port : 0), "denied", reason,
+			      sizeof(reason));
+		append(j, &e);
+	}
+	j->n_kinds = 0;
+	j->denials = 0;
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+	free(handle);
+}
+
+static void on_window(uv_timer_t *timer)
+{
+	struct journal *j = timer->data;
+
+	flush(j);
+	j->window_ms = 0;
+}
+
+static void begin_window(struct journal *j)
+{
+	int64_t now = (int64_t)uv_now(j->g->loop);
+	uint64_t length = gateway_ms(j->g, JOURNAL_WINDOW_MS);
+
+	if (j->window_ms && now - j->window_ms < (int64_t)length)
+		return;
+	flush(j);
+	j->window_ms = now ? now : 1;
+	if (!j->kinds)
+		j->kinds = mem_new(JOURNAL_KINDS, sizeof(*j->kinds));
+	if (!j->window) {
+		j->window = mem_new(1, sizeof(*j->window));
+		uv_timer_init(j->g->loop, j->window);
+		j->window->data = j;
+	}
+	uv_timer_start(j->window, on_window, length, 0);
+}
+
+static struct kind *find_kind(struct journal *j, const struct egress_event *e, bool mixed)
+{
+	const char *host = mixed ? "" : e->host;
+	int port = mixed ? -1 : e->port;
+
+	for (unsigned i = 0; i < j->n_kinds; i++) {
+		struct kind *k = &j->kinds[i];
+		if (k->code == e->code && k->via == e->via && k->port == port &&
+		    k->mixed == mixed && !strcmp(k->host, host))
+			return k;
+	}
+	/* The last places are for the mixed ones, one per code and way in. */
+	unsigned room = mixed ? JOURNAL_KINDS : JOURNAL_KINDS - EGRESS_CODES * 3u;
+	if (j->n_kinds >= room)
+		return NULL;
+	struct kind *k = &j->kinds[j->n_kinds++];
+	*k = (struct kind){ .code = e->code, .via = e->via, .port = port, .mixed = mixed };
+	snprintf(k->host, sizeof(k->host), "%s", host);
+	return k;
+}
+
+static bool write_denial(struct journal *j, struct egress_event *e)
+{
+	begin_window(j);
+	struct kind *k = find_kind(j, e, false);
+	bool dns = e->via == EGRESS_DNS;
+	if (k && dns && k->written)
+		return true;
+	bool full = j->denials >= JOURNAL_DENIALS_MAX || j->size >= JOURNAL_SIZE_MAX;
+	if (!full && (!k || k->written < JOURNAL_SAME_MAX)) {
+		if (k)
+			k->written++;
+		j->denials++;
+		return append(j, e);
+	}
+	if (!k)
+		k = find_kind(j, e, true);
+	if (k)
+		k->counted++;
+	return k != NULL;
+}
+
+bool journal_write(struct journal *j, struct egress_event *e)
+{
+	return e->code == EGRESS_OK || e->conn ? append(j, e) : write_denial(j, e);
+}
+
+void journal_close(struct journal *j)
+{
+	flush(j);
+	if (j->window)
+		uv_close((uv_handle_t *)j->window, on_timer_closed);
+	fd_close(&j->fd);
+	free(j->kinds);
+	free(j);
+}
+
+static bool is_live(struct gateway *g, const char *name)
+{
+	list_each(node, &g->sessions)
+	{
+		const struct session *s = container_of(node, struct session, node);
+		size_t len = strlen(s->id);
+		if (!strncmp(name, s->id, len) && !strcmp(name + len, ".jsonl"))
+			return true;
+	}
+	return false;
+}
+
+void journal_sweep(struct gateway *g)
+{
+	int64_t before = clock_wall_us() - (int64_t)g->options.log_days * DAY_US;
+	int fd = openat(g->log_dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *entry;
+	struct stat st;
+
+	if (!dir) {
+		fd_close(&fd);
+		return;
+	}
+	while ((entry = readdir(dir))) {
+		const char *dot = strrchr(entry->d_name, '.');
+		if (!dot || strcmp(dot, ".jsonl") || is_live(g, entry->d_name) ||
+		    fstatat(g->log_dir, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+		    !S_ISREG(st.st_mode) || (int64_t)st.st_mtime * 1000 * 1000 > before)
+			continue;
+		unlinkat(g->log_dir, entry->d_name, 0);
+	}
+	closedir(dir);
+}

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * journal: the log file of one session, <log dir>/<session id>.jsonl: one line per event
+ * (egress/event.h), appended with one write(2). Opened at the first event.
+ *
+ * Bounded under floods, with exact counts: of identical denials (same host, port, way in and code)
+ * JOURNAL_SAME_MAX are written in a minute, of denials of all kinds JOURNAL_DENIALS_MAX; the rest is
+ * counted, and the minute's end writes one event with "repeat" for each kind. DNS denials have one
+ * line per name and minute. A file of JOURNAL_SIZE_MAX takes allowed connections and counts only.
+ */
+#pragma once
+
+#include "egress/event.h"
+#include "gateway/gateway.h"
+
+#define JOURNAL_SAME_MAX 100u
+#define JOURNAL_DENIALS_MAX 1000u
+#define JOURNAL_WINDOW_MS 60000
+#define JOURNAL_KINDS 256u
+#define JOURNAL_SIZE_MAX (32u * 1024 * 1024)
+
+struct journal;
+
+struct journal *journal_new(struct gateway *g, const char *session, const char *tenant);
+/* Writes what is still counted, closes the file. */
+void journal_close(struct journal *j);
+
+/* session, tenant and ts_ms are filled in. False: it could not be written, which for an allowed
+ * connection means that it is not allowed. A denial that is counted instead counts as written. */
+bool journal_write(struct journal *j, struct egress_event *e);
+
+/* Removes the files of ended sessions that are older than the configured days. */
+void journal_sweep(struct gateway *g);

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The egress part of the bench: tunnels against direct connections, the gateway against tinyproxy.
+
+Everything runs in the stand-in internet of test/internet.py. The client (tunnel.c) runs inside a
+sandbox and talks through the gateway; the same client outside talks directly, once over loopback and
+once over the pair of interfaces that the gateway's own connections take.
+"""
+
+import base64
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+
+import harness
+import internet
+
+PEER = internet.PUBLIC4[0]
+NAME = "peer.good.test"
+GIB = 1 << 30
+HERE = os.path.dirname(os.path.abspath(__file__))
+PIECE = 300000
+SESSIONS, TUNNELS = 32, 63
+DENIED_PER_S = 5000
+
+
+def p50(values):
+    return sorted(values)[len(values) // 2]
+
+
+def p99(values):
+    return sorted(values)[min(len(values) - 1, len(values) * 99 // 100)]
+
+
+class Egress:
+    def __init__(self, bench):
+        self.bench = bench
+        self.table = bench.table
+        self.quick = bench.rounds < 100
+        self.program = os.path.join(bench.folder, "tunnel")
+        subprocess.run(["gcc", "-O2", "-D_GNU_SOURCE", "-static", "-o", self.program,
+                        os.path.join(HERE, "tunnel.c")], check=True)
+
+    # ---- The two ends ----
+
+    def serve(self, address, port):
+        process = subprocess.Popen([self.program, "serve", address, str(port)])
+        self.stack.callback(process.wait)
+        self.stack.callback(process.kill)
+
+    def session(self):
+        session = self.server.create(egress=["*.good.test"])
+        with open(self.program, "rb") as file:
+            text = base64.b64encode(file.read()).decode()
+        for number, at in enumerate(range(0, len(text), PIECE)):
+            self.server.post("/v1/sessions/%s/write" % session,
+                             {"path": "part%02d" % number, "content": text[at:at + PIECE]})
+        answer = self.server.exec(session, "cat part* | base64 -d > tunnel && chmod +x tunnel", 30)
+        assert answer["exit_code"] == 0, answer
+        return session
+
+    def inside(self, session, order):
+        answer = self.server.exec(
+            session, "./tunnel client %s 443 %s via 127.0.0.1 3128 %s" % (PEER, NAME, order), 60)
+        assert answer["exit_code"] == 0, answer
+        return [int(word) for word in answer["stdout"].split()]
+
+    def outside(self, address, port, order, via=()):
+        out = subprocess.run(
+            [self.program, "client", address, str(port), NAME, *via, order],
+            stdout=subprocess.PIPE, text=True, check=True).stdout
+        return [int(word) for word in out.split()]
+
+    # ---- What is measured ----
+
+    def throughput(self, session):
+        for order, what in (("down", "to the client"), ("up", "from the client")):
+            times = {"tunnel": [], "loopback": [], "pair": []}
+            for _ in range(1 if self.quick else 5):
+                word = "%s:%d" % (order, GIB)
+                times["tunnel"] += self.inside(session, word)
+                times["loopback"] += self.outside("127.0.0.1", 4430, word)
+                times["pair"] += self.outside(PEER, 443, word)
+            rates = {name: GIB / p50(values) for name, values in times.items()}
+            self.table.at_least(
+                "tunnel, 1 GiB %s / direct loopback TCP" % what,
+                rates["tunnel"] / rates["loopback"], 0.8,
+                note="%.2f GB/s, loopback %.2f, direct over the interfaces %.2f"
+                % (rates["tunnel"], rates["loopback"], rates["pair"]))
+
+    def latency(self, session):
+        order = "ping:%d" % (200 if self.quick else 3000)
+        tunnel = self.inside(session, order)
+        direct = self.outside(PEER, 443, order)
+        self.table.at_most("tunnel, added to a round trip, ms p50",
+                           (p50(tunnel) - p50(direct)) / 1e6, 0.3, "%.3f",
+                           note="%.3f ms, direct %.3f" % (p50(tunnel) / 1e6, p50(direct) / 1e6))
+
+    @staticmethod
+    def listens():
+        with socket.socket() as s:
+            return s.connect_ex(("127.0.0.1", 3129)) == 0
+
+    @contextlib.contextmanager
+    def tinyproxy(self):
+        """Resolves by the same name server, from a mount namespace with its own resolv.conf."""
+        folder = tempfile.mkdtemp(prefix="airlock-tinyproxy-")
+        with open(os.path.join(folder, "resolv.conf"), "w") as file:
+            file.write("nameserver %s\n" % internet.NAME_SERVER)
+        with open(os.path.join(folder, "conf"), "w") as file:
+            file.write("Port 3129\nListen 127.0.0.1\nTimeout 60\nMaxClients 100\n"
+                       "ConnectPort 443\nLogLevel Critical\n")
+        process = subprocess.Popen(
+            ["unshare", "-m", "sh", "-c",
+             "mount --bind resolv.conf /etc/resolv.conf && exec tinyproxy -d -c conf"],
+            cwd=folder, stdout=subprocess.DEVNULL)
+        try:
+            harness.wait_until(self.listens, 10, "tinyproxy listens")
+            yield
+        finally:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            shutil.rmtree(folder)
+
+    def connections(self, session):
+        order = "open:%d" % (30 if self.quick else 100)
+        ours, theirs, direct = [], [], []
+        with self.tinyproxy():
+            for _ in range(1 if self.quick else 5):
+                ours += self.inside(session, order)
+                theirs += self.outside(PEER, 443, order, ("via", "127.0.0.1", "3129"))
+                direct += self.outside(PEER, 443, order)
+        self.table.at_most("CONNECT to first byte back / tinyproxy, p50", p50(ours) / p50(theirs),
+                           1.5, note="%.2f ms, tinyproxy %.2f, direct %.2f" % (
+                               p50(ours) / 1e6, p50(theirs) / 1e6, p50(direct) / 1e6))
+
+    def flood(self, session):
+        other = self.session()
+        seconds = 2 if self.quick else 10
+        calm = self.inside(session, "open:%d" % (100 if self.quick else 500))
+
+        def refused():
+            return self.server.exec(
+                other, "./tunnel client %s 443 %s via 127.0.0.1 3128 deny:%d:%d"
+                % (PEER, NAME, DENIED_PER_S, seconds), 60)
+
+        with harness.in_background(refused) as flood:
+            busy = self.inside(session, "open:%d" % (100 if self.quick else 500))
+        rate = int(flood[0]["stdout"]) / seconds
+        self.table.at_most(
+            "an allowed connection beside refused ones, added ms p99",
+            (p99(busy) - p99(calm)) / 1e6, 20, "%.2f",
+            note="%.0f refused/s; p99 %.2f ms, alone %.2f" % (
+                rate, p99(busy) / 1e6, p99(calm) / 1e6))
+
+    def open_tunnels(self):
+        (gateway,) = self.server.process_of("airlock-gateway")
+        sessions = SESSIONS if not self.quick else 4
+        calls = []
+        with contextlib.ExitStack() as stack:
+            for _ in range(sessions):
+                session = self.session()
+                calls.append(stack.enter_context(harness.in_background(
+                    lambda s=session: self.server.exec(
+                        s, "sleep 60 | ./tunnel client %s 443 %s via 127.0.0.1 3128 hold:%d"
+                        % (PEER, NAME, TUNNELS), 60))))
+            want = sessions * TUNNELS
+            harness.wait_until(lambda: len(os.listdir("/proc/%d/fd" % gateway)) >= 2 * want, 60,
+                               "%d tunnels are open" % want)
+            self.table.at_most("gateway resident with %d open tunnels, MiB" % want,
+                               harness.rss_kib(gateway) / 1024, 64, "%.1f")
+            for session in self.server.get("/v1/sessions").json["sessions"]:
+                self.server.request("DELETE", "/v1/sessions/" + session["session_id"])
+
+    def commands(self):
+        sessions = [self.server.create(), self.server.create(egress=["*.good.test"])]
+        items = [self.bench.rest([self.bench.exec_request(s, "true")]) for s in sessions]
+        before, self.bench.server = self.bench.server, self.server
+        plain, egress = self.bench.run_rounds(self.bench.rounds, *items)
+        self.bench.server = before
+        self.table.at_most("`true` by REST with egress / without, p50", p50(egress) / p50(plain),
+                           1.1, note="%.2f ms, %.2f" % (p50(egress) / 1e6, p50(plain) / 1e6))
+
+    def run(self):
+        why = internet.missing() or (None if shutil.which("tinyproxy") else "no tinyproxy")
+        if why:
+            raise SystemExit("bench: " + why)
+        with contextlib.ExitStack() as self.stack:
+            net = self.stack.enter_context(internet.Internet())
+            net.names([(NAME, PEER)])
+            with net.inside_rest():
+                self.serve(PEER, 443)
+            self.serve("127.0.0.1", 4430)
+            limits = dict(harness.WIDE["*"], max_concurrent_exec=256)
+            self.server = harness.Server(
+                {"SANDBOX_EGRESS_POLICY": json.dumps({"*": ["*.good.test"]}),
+                 "SANDBOX_EGRESS_DNS": internet.NAME_SERVER,
+                 "SANDBOX_MAX_SESSIONS": "1000",
+                 "SANDBOX_TENANT_LIMITS": json.dumps({"*": limits})},
+                build=self.bench.build).start()
+            self.stack.callback(self.server.stop, clean=False)
+            session = self.session()
+            self.throughput(session)
+            self.latency(session)
+            self.connections(session)
+            self.flood(session)
+            self.commands()
+            self.open_tunnels()
