@@ -206,7 +206,9 @@ void usage_get(struct core *c, const struct tenant *t, struct usage_month *ret)
 
 void runtime_info_get(struct runtime *rt, struct runtime_info *ret)
 {
-	*ret = (struct runtime_info){ .name = "native", .ready = !fake.starting };
+	*ret = (struct runtime_info){ .name = "native",
+				      .ready = !fake.starting,
+				      .gateway_restarts = fake.gateway_restarts };
 }
 
 uint32_t runtime_posture(struct runtime *rt, const char *volume, uint32_t tenant)

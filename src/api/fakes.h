@@ -68,7 +68,7 @@ struct fake_core {
 	struct tenant a, b;
 	struct session session; /* "sbx_0123456789ab" of a, while has_session */
 	bool has_session, stopping, starting;
-	unsigned lost_volumes;
+	unsigned lost_volumes, gateway_restarts;
 	unsigned lookups; /* of sessions */
 	unsigned touches;
 	/* The last call */

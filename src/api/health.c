@@ -5,7 +5,7 @@
 #include "api/request.h"
 
 /* Things that want an operator's eye; absent while all is well. */
-static void put_concerns(struct json_out *o, struct api *a)
+static void put_concerns(struct json_out *o, struct api *a, const struct runtime_info *info)
 {
 	unsigned lost = core_lost_volumes(a->core);
 	uint64_t errors = a->config.store_errors ? a->config.store_errors(a->config.store_data) : 0;
@@ -14,6 +14,8 @@ static void put_concerns(struct json_out *o, struct api *a)
 		json_out_int(o, "lost_volumes", lost);
 	if (errors)
 		json_out_int(o, "store_errors", (int64_t)errors);
+	if (info->gateway_restarts)
+		json_out_int(o, "gateway_restarts", info->gateway_restarts);
 }
 
 void handle_health(struct request *r)
@@ -28,7 +30,7 @@ void handle_health(struct request *r)
 	json_out_object(&o, NULL);
 	json_out_text(&o, "status", stopping ? "stopping" : healthy ? "healthy" : "starting");
 	json_out_int(&o, "active_sessions", session_count(a->core));
-	put_concerns(&o, a);
+	put_concerns(&o, a, &info);
 	json_out_end_object(&o);
 	request_reply(r, healthy ? 200 : 503, buf_str(o.buf));
 }

@@ -11,6 +11,8 @@
 #include "cli/show.h"
 
 #define TIMEOUT_DEFAULT 15
+#define EGRESS_LIMIT_DEFAULT 200
+#define EGRESS_LIMIT_MAX 1000
 
 static int sandbox_create(const struct cli_command *self, int argc, char **argv)
 {
@@ -164,6 +166,44 @@ static int sandbox_rm(const struct cli_command *self, int argc, char **argv)
 	return status;
 }
 
+static int sandbox_egress(const struct cli_command *self, int argc, char **argv)
+{
+	static const struct show_column columns[] = {
+		{ "TIME", "ts", 19 },	      { "DECISION", "decision", 8 },
+		{ "HOST", "host", 32 },	      { "PORT", "port", 5 },
+		{ "OPEN", "open", 4 },	      { "UP", "bytes_up", 10 },
+		{ "DOWN", "bytes_down", 10 }, { "REASON", "reason", 0 },
+	};
+	uint64_t limit = EGRESS_LIMIT_DEFAULT;
+	bool json = false;
+	const struct opt opts[] = {
+		{ "json", 0, OPT_FLAG, &json, 0, 0 },
+		{ "limit", 'n', OPT_NUMBER, &limit, 1, EGRESS_LIMIT_MAX },
+	};
+	json_t *answer;
+	struct err err;
+	int at = opt_parse(opts, ARRAY_SIZE(opts), argc, argv, &err);
+
+	if (at < 0)
+		return cli_usage(self, "%s", err.text);
+	if (argc - at != 1)
+		return cli_usage(self, NULL);
+	_cleanup_free_ char *segment = client_escape(argv[at]);
+	_cleanup_free_ char *path =
+		mem_printf("/v1/sessions/%s/egress?limit=%llu", segment, (unsigned long long)limit);
+	if (client_get(path, &answer, &err) < 0)
+		return cli_fail(&err);
+	const json_t *events = json_object_get(answer, "events");
+	if (json)
+		show_json(answer);
+	else if (json_array_size(events) == 0)
+		puts("No attempts.");
+	else
+		show_table(events, columns, ARRAY_SIZE(columns));
+	json_decref(answer);
+	return 0;
+}
+
 int cmd_sandbox(const struct cli_command *self, int argc, char **argv)
 {
 	static const struct cli_command table[] = {
@@ -178,6 +218,7 @@ int cmd_sandbox(const struct cli_command *self, int argc, char **argv)
 		  "COMMAND...",
 		  "", sandbox_exec },
 		{ "sandbox rm", "ID...", "", sandbox_rm },
+		{ "sandbox egress", "[--limit N] [--json] ID", "", sandbox_egress },
 	};
 
 	(void)self;

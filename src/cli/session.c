@@ -10,6 +10,7 @@
 
 #include "base/limits.h"
 #include "base/mem.h"
+#include "cli/show.h"
 
 /* ---- Words ----------------------------------------------------------------------------------- */
 
@@ -202,6 +203,7 @@ static void print_result(const struct output *o)
 	}
 	json_array_foreach(json_object_get(o->result, "warnings"), i, warning)
 		fprintf(stderr, "airlock: %s\n", json_string_value(warning));
+	show_list(stderr, "refused to reach", json_object_get(o->result, "egress_denied"));
 }
 
 static int exit_status(const json_t *result)

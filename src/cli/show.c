@@ -57,7 +57,7 @@ static void put_value(struct buf *out, const char *name, const json_t *value)
 
 	if (json_is_string(value))
 		put_plain(out, json_string_value(value));
-	else if (json_is_number(value) && ends_with(name, "_at"))
+	else if (json_is_number(value) && (ends_with(name, "_at") || strcmp(name, "ts") == 0))
 		put_time(out, json_number_value(value));
 	else if (json_is_number(value) && ends_with(name, "_bytes"))
 		put_size(out, json_number_value(value));
@@ -93,6 +93,16 @@ void show_object(const json_t *object, int indent)
 		put_value(&text, name, value);
 		printf("%*s%-*s %s\n", indent, "", 24 - indent, name, text.data ? text.data : "");
 	}
+}
+
+void show_list(FILE *to, const char *title, const json_t *list)
+{
+	_cleanup_buf_ struct buf text = BUF(VALUE_MAX);
+
+	if (json_array_size(list) == 0)
+		return;
+	put_value(&text, "", list);
+	fprintf(to, "airlock: %s: %s\n", title, text.data);
 }
 
 void show_table(const json_t *list, const struct show_column *columns, size_t n)

@@ -5,11 +5,15 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 /* The object as the server sent it. */
 void show_json(const json_t *json);
-/* "name  value" lines, objects and lists indented below; *_at members are dates, *_bytes sizes. */
+/* "name  value" lines, objects and lists indented below; *_at and ts are dates, *_bytes sizes. */
 void show_object(const json_t *object, int indent);
+
+/* "airlock: <title>: a, b" on one line; nothing for an empty list or none. */
+void show_list(FILE *to, const char *title, const json_t *list);
 
 struct show_column {
 	const char *title;

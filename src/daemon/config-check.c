@@ -106,7 +106,6 @@ static void take_texts(struct config *c)
 		{ "SANDBOX_RUNTIME", &c->settings.runtime },
 		{ "SANDBOX_PREVIEW_DOMAIN", &c->settings.preview_domain },
 		{ "SANDBOX_IMPORTED", &c->settings.imported },
-		{ "SANDBOX_EGRESS_LOG_DIR", &c->settings.egress_log_dir },
 	};
 	static const char *const levels[] = { "error", "warn", "info", "debug" };
 	const char *level = config_value(c, "SANDBOX_LOG_LEVEL");
@@ -271,16 +270,23 @@ static int check_limits(struct config *c, struct err *err)
 	return 0;
 }
 
+/* airlockd takes the text that `airlock serve` has read: a start after a crash must not fail
+ * because the file has become a bad one meanwhile. */
 static int check_egress(struct config *c, struct err *err)
 {
 	_cleanup_buf_ struct buf text = BUF(POLICY_FILE_MAX);
-	const char *json, *name;
+	const char *read = config_value(c, "SANDBOX_EGRESS_POLICY_READ");
+	const char *json = read, *name = "SANDBOX_EGRESS_POLICY_FILE";
 
-	if (text_or_file(c, "SANDBOX_EGRESS_POLICY", "SANDBOX_EGRESS_POLICY_FILE", &text, &json,
-			 &name, err) < 0)
-		return -err->code;
+	if (!read || config_value(c, "SANDBOX_EGRESS_POLICY")) {
+		if (text_or_file(c, "SANDBOX_EGRESS_POLICY", "SANDBOX_EGRESS_POLICY_FILE", &text,
+				 &json, &name, err) < 0)
+			return -err->code;
+	}
 	if (policy_parse_egress(json, &c->egress, err) < 0)
 		return named(name, err);
+	if (json && json == text.data)
+		c->egress_text = policy_is_blank(json) ? mem_dup("{}") : take_ptr(text.data);
 	if (!config_value(c, "SANDBOX_EGRESS_POLICY"))
 		c->settings.launcher.egress_policy_file =
 			config_value(c, "SANDBOX_EGRESS_POLICY_FILE");

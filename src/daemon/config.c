@@ -46,6 +46,7 @@ void config_free(struct config *c)
 	}
 	policy_limits_fini(&c->limits);
 	policy_egress_fini(&c->egress);
+	free(c->egress_text);
 	free(c->templates_text);
 	free(c->keys);
 	free(c->values);
@@ -246,6 +247,11 @@ int config_write(const struct config *c, int fd, struct err *err)
 			continue;
 		buf_printf(&out, "%s=", variables[i].name);
 		put_value(&out, variables[i].name, c->values[i]);
+		buf_put_char(&out, '\n');
+	}
+	if (c->egress_text) {
+		buf_put_text(&out, "SANDBOX_EGRESS_POLICY_READ=");
+		put_value(&out, "SANDBOX_EGRESS_POLICY_READ", c->egress_text);
 		buf_put_char(&out, '\n');
 	}
 	for (size_t i = 0; i < c->n_unknown; i++)

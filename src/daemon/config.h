@@ -87,9 +87,8 @@ struct config_settings {
 	const char *preview_domain;  /* NULL: none */
 	const char *const *templates;
 	size_t n_templates;
-	const char *imported;	    /* comma list of templates that were imported; NULL: none */
-	const char *egress_log_dir; /* NULL: beneath the state directory */
-	bool egress_fixed;	    /* SANDBOX_EGRESS_POLICY is set: its file does not count */
+	const char *imported; /* comma list of templates that were imported; NULL: none */
+	bool egress_fixed;    /* SANDBOX_EGRESS_POLICY is set: its file does not count */
 	enum log_level log_level;
 };
 

@@ -246,9 +246,9 @@ static int prepare(struct daemon *d, int argc, char **argv, struct err *err)
 	if (r < 0)
 		return r;
 	log_init("airlockd", config_settings(d->config)->log_level);
-	if (config_settings(d->config)->egress_log_dir) {
+	if (config_settings(d->config)->launcher.egress_log_dir) {
 		free(d->egress_path);
-		d->egress_path = mem_dup(config_settings(d->config)->egress_log_dir);
+		d->egress_path = mem_dup(config_settings(d->config)->launcher.egress_log_dir);
 	}
 	config_warn(d->config, on_warning, NULL);
 	tune(d);
@@ -318,6 +318,9 @@ static uint32_t on_policy(void *data, int fd, uint32_t code)
 	struct policy_egress_list list = { 0 };
 	struct err err;
 
+	/* The runtime ends after the core. */
+	if (d->stopping)
+		return ESHUTDOWN;
 	if (config_settings(d->config)->egress_fixed) {
 		log_event(LOG_WARN, "policy_file_ignored",
 			  LOG_STR("why", "SANDBOX_EGRESS_POLICY is set"));

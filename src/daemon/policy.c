@@ -90,7 +90,7 @@ static int add_tenant(const char *tenant, const json_t *rules, struct policy_egr
 	return 0;
 }
 
-static bool is_blank(const char *text)
+bool policy_is_blank(const char *text)
 {
 	return !text[strspn(text, " \t\r\n")];
 }
@@ -101,7 +101,7 @@ int policy_parse_egress(const char *text, struct policy_egress_list *ret, struct
 	struct policy_egress_list list = { 0 };
 	const char *tenant;
 	json_t *rules;
-	int r = text && !is_blank(text) ? parse(text, &json, err) : 0;
+	int r = text && !policy_is_blank(text) ? parse(text, &json, err) : 0;
 
 	if (r < 0)
 		return r;

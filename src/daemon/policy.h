@@ -5,6 +5,8 @@
  */
 #pragma once
 
+#include <stdbool.h>
+
 #include "base/err.h"
 #include "base/str.h"
 #include "core/tenant.h"
@@ -22,6 +24,7 @@ struct policy_egress_list {
 	size_t n;
 };
 
+bool policy_is_blank(const char *json);
 /* Tenant -> list of hosts, wildcards and presets. NULL or blank: nobody may reach anything. */
 int policy_parse_egress(const char *json, struct policy_egress_list *ret, struct err *err);
 /* The same from the start of a regular file of at most POLICY_FILE_MAX bytes. fd is borrowed. */

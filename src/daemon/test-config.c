@@ -345,7 +345,53 @@ static void the_policy_is_kept_expanded(void **state)
 	assert_string_equal(out.data, "*: pypi.org files.pythonhosted.org *.example.com\na:\n"
 				      "b: x.org\n");
 	assert_true(config_settings(c)->egress_fixed);
-	assert_string_equal(config_settings(c)->egress_log_dir, "/var/log/egress");
+	assert_string_equal(config_settings(c)->launcher.egress_log_dir, "/var/log/egress");
+}
+
+static struct config *hand_over(struct config *c)
+{
+	_cleanup_fd_ int fd = memfd_create("config", MFD_CLOEXEC);
+	struct config *again = config_new();
+	struct err err;
+
+	assert_int_equal(config_write(c, fd, &err), 0);
+	assert_int_equal(config_load_fd(again, fd, &err), 0);
+	if (config_check(again, &err) < 0)
+		fail_msg("%s", err.text);
+	return again;
+}
+
+static void airlockd_starts_with_the_policy_that_serve_has_read(void **state)
+{
+	char path[] = "/tmp/airlock-test-policy-XXXXXX", lines[200];
+	_cleanup_fd_ int fd = mkstemp(path);
+	_cleanup_buf_ struct buf out = BUF(1024);
+	static const char text[] = "{\n\"a\": [\n\"x.org\"]\n}\n";
+	struct err err;
+
+	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+	snprintf(lines, sizeof(lines), KEY ";SANDBOX_EGRESS_POLICY_FILE=%s", path);
+	_cleanup_config_ struct config *c = load(lines);
+	assert_int_equal(config_check(c, &err), 0);
+	assert_true(config_settings(c)->launcher.egress);
+	assert_string_equal(config_settings(c)->launcher.egress_policy_file, path);
+	assert_int_equal(ftruncate(fd, 1), 0); /* "{" */
+	_cleanup_config_ struct config *again = hand_over(c);
+	assert_false(config_settings(again)->egress_fixed);
+	config_each_egress(again, put_entry, &out);
+	assert_string_equal(out.data, "a: x.org\n");
+
+	/* A blank one stays blank, whatever the file becomes. */
+	assert_int_equal(pwrite(fd, "\n", 1, 0), 1);
+	_cleanup_config_ struct config *blank = load(lines);
+	assert_int_equal(config_check(blank, &err), 0);
+	assert_true(config_settings(blank)->launcher.egress);
+	assert_int_equal(pwrite(fd, text, strlen(text), 0), strlen(text));
+	_cleanup_config_ struct config *still = hand_over(blank);
+	buf_clear(&out);
+	config_each_egress(still, put_entry, &out);
+	assert_int_equal(out.len, 0);
+	unlink(path);
 }
 
 /* What SIGHUP reads anew. */
@@ -596,6 +642,7 @@ int main(void)
 		T(a_policy_switches_egress_on_and_a_blank_one_does_not),
 		T(settings_of_egress_reach_the_launcher),
 		T(the_policy_is_kept_expanded),
+		T(airlockd_starts_with_the_policy_that_serve_has_read),
 		T(a_policy_is_read_from_a_descriptor),
 		T(a_tenant_has_only_so_many_rules),
 		T(values_reach_their_settings),

@@ -257,6 +257,10 @@ def test_a_sandbox_from_create_to_rm(server, tmp_path):
     ran = airlock("sandbox", "exec", "--json", session, "--", "false", server=server)
     assert ran.returncode == 1 and json.loads(ran.stdout)["exit_code"] == 1
 
+    assert airlock("sandbox", "egress", session, server=server).stdout == "No attempts.\n"
+    log = airlock("sandbox", "egress", "--limit", "5", "--json", session, server=server)
+    assert json.loads(log.stdout) == {"session_id": session, "events": []}
+
     assert airlock("sandbox", "rm", session, server=server).returncode == 0
     gone = airlock("sandbox", "rm", session, server=server)
     assert (gone.returncode, gone.stderr) == (1, "airlock: %s: Session not found\n" % session)
@@ -305,6 +309,8 @@ def test_errors_are_one_sentence_and_status_1(server):
         ["sandbox", "exec"],
         ["sandbox", "show"],
         ["sandbox", "rm"],
+        ["sandbox", "egress"],
+        ["sandbox", "egress", "--limit", "1001", "x"],
         ["files", "read", "x"],
         ["usage", "more"],
         ["image", "rm"],

@@ -41,6 +41,21 @@ def faulty(servers):
     return servers.get({"SANDBOX_POOL": "0"})
 
 
+@pytest.fixture(scope="module")
+def faulty_egress(servers):
+    if not os.access(INJECT, os.X_OK):
+        pytest.skip("test/fault/inject is not built (x86-64 only)")
+    if not os.access(os.path.join(harness.BUILD, "airlock-gateway"), os.X_OK):
+        pytest.skip("airlock-gateway is not built")
+    return servers.get(
+        {
+            "SANDBOX_POOL": "0",
+            "SANDBOX_EGRESS_POLICY": '{"a": ["allowed.example"]}',
+            "SANDBOX_EGRESS_DNS": "192.0.2.53",
+        }
+    )
+
+
 def process_of_role(server, role):
     if role == "hand-over":
         return server.process.pid
@@ -53,8 +68,8 @@ def process_of_role(server, role):
     return harness.wait_until(only_one, 10, "one " + role)[0]
 
 
-def run_all(server, role, number, start=1):
-    session = server.create()
+def run_all(server, role, number, start=1, **session):
+    session = server.create(**session)
     hits = 0
     for n in range(start, CALLS_MAX):
         injection = Injection(process_of_role(server, role), n, number)
@@ -98,6 +113,39 @@ def test_every_call_of_a_build_and_of_init_fails_once(faulty):
         lambda: not harness.tenant_processes(faulty.number), 10, "no sandbox is left"
     )
     assert after.mounts == before.mounts and after.loop == before.loop
+
+
+def test_every_call_of_a_build_with_egress_fails_once(faulty_egress):
+    """Routes, listening sockets and the all-ports catch among them: a sandbox has all or is none."""
+    server = faulty_egress
+    (gateway,) = server.process_of("airlock-gateway")
+
+    def descriptors():
+        return [len(os.listdir("/proc/%d/fd" % pid)) for pid in (gateway, server.process.pid)]
+
+    server.delete("/v1/sessions/" + server.create(egress=["allowed.example"]))
+    before = descriptors()
+    hits = run_all(server, "builder", errno.ENOMEM, egress=["allowed.example"])
+    assert hits > 220, "only %d calls were seen" % hits
+    harness.wait_until(
+        lambda: not harness.tenant_processes(server.number), 10, "no sandbox is left"
+    )
+
+    def none_left():
+        in_gateway, in_launcher = (a - b for a, b in zip(descriptors(), before))
+        # Four files of each slot that was used stay open; of five sockets and a link none does.
+        return in_gateway == 0 and in_launcher % 4 == 0
+
+    harness.wait_until(none_left, 10, "%r as before, now %r" % (before, descriptors()))
+    assert server.process_of("airlock-gateway") == [gateway]
+
+
+def test_every_call_of_a_hand_over_with_egress_fails_once(faulty_egress):
+    hits = run_all(faulty_egress, "hand-over", errno.EIO, egress=["allowed.example"])
+    assert hits > 10, "only %d calls were seen" % hits
+    harness.wait_until(
+        lambda: not harness.tenant_processes(faulty_egress.number), 10, "no sandbox is left"
+    )
 
 
 def test_every_call_of_a_hand_over_fails_once(faulty):

@@ -83,7 +83,10 @@ class Sandbox:
             max_retries,
         )
         self.template = template
-        self.requested_egress: List[str] = list(egress) if egress else []
+        # One name alone would otherwise be taken for a list of its letters.
+        self.requested_egress: List[str] = (
+            [egress] if isinstance(egress, str) and egress else list(egress or [])
+        )
         self.snapshot_id = snapshot
         self.persistent = bool(persistent)
         self._secrets = dict(secrets) if secrets else None

@@ -118,6 +118,24 @@ def test_start_sends_everything_that_is_set():
         }
 
 
+@pytest.mark.parametrize(
+    "egress, sent",
+    [(None, []), ((), []), ("", []), ("pypi", ["pypi"]), (iter(["a.org", "b.org"]), ["a.org", "b.org"])],
+)
+def test_egress_is_sent_as_a_list(egress, sent):
+    with StandIn(Reply(201, CREATED)) as server:
+        sandbox = client(server, egress=egress).start()
+        assert server.asked[0].json["egress"] == sandbox.requested_egress == sent
+
+
+def test_refused_egress_is_a_permission_error():
+    detail = "Egress not permitted for this tenant: ['a.org']. Allowed: []"
+    with StandIn(Reply(403, {"detail": detail, "code": "egress_not_permitted"})) as server:
+        with pytest.raises(PermissionError, match="a.org") as caught:
+            client(server, egress=["a.org"]).start()
+        assert (caught.value.status, caught.value.code) == (403, "egress_not_permitted")
+
+
 def test_starting_twice_is_one_request():
     with StandIn(Reply(201, CREATED)) as server:
         client(server).start().start()
@@ -174,6 +192,8 @@ def test_run_sends_command_and_timeout():
     [
         (lambda s: s.egress_log(), "GET", "/v1/sessions/sbx_0123456789ab/egress?limit=200",
          {"events": [{"host": "a"}]}, [{"host": "a"}]),
+        (lambda s: s.egress_log(limit=5), "GET", "/v1/sessions/sbx_0123456789ab/egress?limit=5",
+         {"events": []}, []),
         (lambda s: s.egress_policy(), "GET", "/v1/egress/policy", {"allowed": ["a"]}, ["a"]),
         (lambda s: s.usage(), "GET", "/v1/usage", {"sessions_open": 1}, {"sessions_open": 1}),
         (lambda s: s.health(), "GET", "/healthz", {"status": "healthy"}, {"status": "healthy"}),

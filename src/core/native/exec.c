@@ -169,6 +169,8 @@ static void check_and_queue(struct runtime_exec *e, const struct runtime_exec_sp
 {
 	if (e->rt->closing || e->rt->link.state == LINK_DEAD) {
 		exec_fail_soon(e, ESHUTDOWN, "busy", "the server is stopping");
+	} else if (e->egress && !e->rt->host.gateway) {
+		exec_fail_soon(e, ENOTSUP, "internal", "this server has no gateway");
 	} else if (!e->volume) {
 		exec_fail_soon(e, ENOENT, "internal", "there is no such workspace");
 	} else if (!make_spec(e, spec)) {

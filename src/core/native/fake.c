@@ -83,9 +83,11 @@ void fake_tell(struct fake *f, uint8_t type, uint32_t id, const void *body, size
 
 void fake_greet(struct fake *f)
 {
-	struct ld_hello hello = {
-		.cgroup_version = 1, .quota = MSG_QUOTA_FULL, .layers = 0xff, .required = 0x1ff
-	};
+	struct ld_hello hello = { .cgroup_version = 1,
+				  .quota = MSG_QUOTA_FULL,
+				  .layers = 0xff,
+				  .required = 0x1ff,
+				  .gateway = 1 };
 	struct ld_volume volume = { .tenant = 1, .volume = FAKE_VOLUME };
 
 	memcpy(hello.build, ipc_build_id, strlen(ipc_build_id));

@@ -61,7 +61,8 @@ static unsigned target(struct pool *p)
 {
 	unsigned want;
 
-	if (p->rt->closing || is_idle(p))
+	/* A server without a gateway is not asked for what nobody would watch. */
+	if (p->rt->closing || is_idle(p) || (p->egress && !p->rt->host.gateway))
 		return 0;
 	roll_window(p);
 	want = (p->peak > p->last_peak ? p->peak : p->last_peak) + 1;

@@ -273,6 +273,32 @@ static void a_session_that_ends_under_its_command_is_bound_no_more(void **state)
 	fake_stop(&f);
 }
 
+static void without_a_gateway_no_sandbox_is_asked_for(void **state)
+{
+	struct fake f;
+	struct call c = { 0 };
+
+	fake_start(&f, &fake_config);
+	f.rt->host.gateway = 0;
+	struct runtime_egress *e = open_session(&f, "sbx_000000000001");
+	const struct runtime_exec_spec spec = { .volume = FAKE_VOLUME,
+						.tenant = 1,
+						.image = FAKE_IMAGE,
+						.egress = e,
+						.cwd = STR(""),
+						.command = STR("true"),
+						.timeout_ms = 1000,
+						.output_max = 1000 };
+	runtime_warm(f.rt, 1, FAKE_IMAGE, true);
+	runtime_exec_start(f.rt, &spec, &ops, &c);
+	fake_turn(&f);
+	fake_advance(&f, 0);
+	assert_int_equal(c.done, 1);
+	assert_string_equal(c.err.slug, "internal");
+	assert_int_equal(f.n, 0);
+	fake_stop(&f);
+}
+
 static void rules_beyond_the_specification_are_left_out(void **state)
 {
 	struct runtime_egress_spec spec = { .session = "sbx_000000000001", .tenant = "acme" };
@@ -721,6 +747,7 @@ int main(void)
 		cmocka_unit_test(a_living_gateway_hears_of_each_change),
 		cmocka_unit_test(a_command_without_egress_binds_nothing),
 		cmocka_unit_test(a_session_that_ends_under_its_command_is_bound_no_more),
+		cmocka_unit_test(without_a_gateway_no_sandbox_is_asked_for),
 		cmocka_unit_test(rules_beyond_the_specification_are_left_out),
 		cmocka_unit_test(what_a_full_socket_has_no_room_for_comes_later_in_order),
 		cmocka_unit_test(a_sandbox_that_went_needs_no_word),

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gateway/journal.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/fd.h"
+#include "base/mem.h"
+
+#define SESSION "sbx_0123456789ab"
+
+struct rig {
+	uv_loop_t loop;
+	struct gateway g;
+	char dir[64];
+	struct journal *j;
+};
+
+static int setup(void **state)
+{
+	struct rig *r = mem_new(1, sizeof(*r));
+
+	snprintf(r->dir, sizeof(r->dir), "/tmp/airlock-test-journal-XXXXXX");
+	assert_non_null(mkdtemp(r->dir));
+	uv_loop_init(&r->loop);
+	r->g.loop = &r->loop;
+	/* A minute lasts 60 ms. */
+	r->g.hurry = 1000;
+	r->g.options.log_days = 30;
+	list_init(&r->g.sessions);
+	r->g.log_dir = open(r->dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	r->j = journal_new(&r->g, SESSION, "acme");
+	*state = r;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct rig *r = *state;
+
+	if (r->j)
+		journal_close(r->j);
+	uv_run(&r->loop, UV_RUN_DEFAULT);
+	assert_int_equal(uv_loop_close(&r->loop), 0);
+	_cleanup_free_ char *file = mem_printf("%s/" SESSION ".jsonl", r->dir);
+	unlink(file);
+	fd_close(&r->g.log_dir);
+	assert_int_equal(rmdir(r->dir), 0);
+	free(r);
+	return 0;
+}
+
+/* The file, NUL-terminated. */
+static char *text_of(const struct rig *r)
+{
+	_cleanup_free_ char *path = mem_printf("%s/" SESSION ".jsonl", r->dir);
+	_cleanup_fd_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	struct stat st = { 0 };
+
+	if (fd < 0)
+		return mem_dup("");
+	assert_int_equal(fstat(fd, &st), 0);
+	char *text = mem_new(1, (size_t)st.st_size + 1);
+	assert_int_equal(read(fd, text, (size_t)st.st_size), st.st_size);
+	return text;
+}
+
+static unsigned count(const char *text, const char *what)
+{
+	unsigned n = 0;
+
+	for (; (text = strstr(text, what)); text += strlen(what))
+		n++;
+	return n;
+}
+
+/* Sum of all "repeat". */
+static unsigned long repeats(const char *text)
+{
+	unsigned long n = 0;
+
+	for (; (text = strstr(text, "\"repeat\":")); text++)
+		n += strtoul(text + 9, NULL, 10);
+	return n;
+}
+
+static bool deny(struct rig *r, enum egress_via via, const char *host)
+{
+	struct egress_event e = { .code = EGRESS_NO_RULE,
+				  .via = via,
+				  .host = host,
+				  .port = via == EGRESS_DNS ? -1 : 443,
+				  .reason = "host not on allowlist" };
+
+	return journal_write(r->j, &e);
+}
+
+static void run_for(struct rig *r)
+{
+	/* Until the window's timer has fired. */
+	uv_run(&r->loop, UV_RUN_DEFAULT);
+}
+
+static void nothing_is_made_before_the_first_event(void **state)
+{
+	struct rig *r = *state;
+	_cleanup_free_ char *path = mem_printf("%s/" SESSION ".jsonl", r->dir);
+	struct stat st;
+
+	assert_int_equal(stat(path, &st), -1);
+	assert_true(deny(r, EGRESS_PROXY, "x.test"));
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0640);
+}
+
+static void equal_denials_are_counted_beyond_a_hundred(void **state)
+{
+	struct rig *r = *state;
+
+	for (int i = 0; i < 5000; i++)
+		assert_true(deny(r, EGRESS_PROXY, "x.test"));
+	for (int i = 0; i < 7; i++)
+		assert_true(deny(r, EGRESS_PROXY, "y.test"));
+	run_for(r);
+	_cleanup_free_ char *text = text_of(r);
+	assert_int_equal(count(text, "\"host\":\"x.test\""), JOURNAL_SAME_MAX + 1);
+	assert_int_equal(count(text, "\"host\":\"y.test\""), 7);
+	assert_int_equal(repeats(text), 5000 - JOURNAL_SAME_MAX);
+}
+
+static void the_next_minute_begins_anew(void **state)
+{
+	struct rig *r = *state;
+
+	for (int i = 0; i < 150; i++)
+		deny(r, EGRESS_PROXY, "x.test");
+	run_for(r);
+	for (int i = 0; i < 50; i++)
+		deny(r, EGRESS_PROXY, "x.test");
+	_cleanup_free_ char *text = text_of(r);
+	assert_int_equal(count(text, "\"host\":\"x.test\""), JOURNAL_SAME_MAX + 1 + 50);
+	assert_int_equal(repeats(text), 50);
+}
+
+/* Names that are all different: lines are bounded too, and every attempt is in one count. */
+static void different_denials_are_bounded_and_counted(void **state)
+{
+	struct rig *r = *state;
+	char host[64];
+
+	for (int i = 0; i < 20000; i++) {
+		snprintf(host, sizeof(host), "h%d.test", i);
+		assert_true(deny(r, EGRESS_PROXY, host));
+	}
+	run_for(r);
+	_cleanup_free_ char *text = text_of(r);
+	unsigned lines = count(text, "\n"), counted = count(text, "\"repeat\"");
+	assert_true(lines <= JOURNAL_DENIALS_MAX + JOURNAL_KINDS);
+	assert_int_equal(lines - counted + repeats(text), 20000);
+}
+
+static void a_refused_name_has_one_line_a_minute(void **state)
+{
+	struct rig *r = *state;
+
+	for (int i = 0; i < 300; i++)
+		assert_true(deny(r, EGRESS_DNS, "x.test"));
+	deny(r, EGRESS_DNS, "y.test");
+	deny(r, EGRESS_PROXY, "x.test");
+	run_for(r);
+	deny(r, EGRESS_DNS, "x.test");
+	_cleanup_free_ char *text = text_of(r);
+	assert_int_equal(count(text, "\"via\":\"dns\""), 3);
+	assert_int_equal(count(text, "\"via\":\"proxy\""), 1);
+	assert_int_equal(count(text, "\"repeat\""), 0);
+}
+
+static void the_end_of_a_session_writes_what_was_counted(void **state)
+{
+	struct rig *r = *state;
+
+	for (int i = 0; i < 250; i++)
+		deny(r, EGRESS_PROXY, "x.test");
+	journal_close(take_ptr(r->j));
+	_cleanup_free_ char *text = text_of(r);
+	assert_int_equal(repeats(text), 150);
+}
+
+static struct egress_event allowed(uint64_t conn)
+{
+	return (struct egress_event){ .via = EGRESS_PROXY,
+				      .host = "x.test",
+				      .port = 443,
+				      .conn = conn,
+				      .open = true,
+				      .dialled = true };
+}
+
+static void what_cannot_be_written_is_said(void **state)
+{
+	struct rig *r = *state;
+
+	if (geteuid() != 0) {
+		print_message("skipped: needs root to mount a small file system\n");
+		skip();
+	}
+	if (mount("tmpfs", r->dir, "tmpfs", 0, "size=4k,nr_inodes=8") < 0)
+		skip();
+	fd_close(&r->g.log_dir);
+	r->g.log_dir = open(r->dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	unsigned written = 0;
+	for (uint64_t i = 1; i < 100; i++) {
+		struct egress_event e = allowed(i);
+		written += journal_write(r->j, &e);
+	}
+	_cleanup_free_ char *text = text_of(r);
+	/* Whole lines alone: what did not fit was taken back. */
+	assert_in_range(written, 1, 98);
+	assert_int_equal(count(text, "\n"), written);
+	assert_int_equal(text[strlen(text) - 1], '\n');
+	journal_close(take_ptr(r->j));
+	fd_close(&r->g.log_dir);
+	assert_int_equal(umount2(r->dir, MNT_DETACH), 0);
+}
+
+static void a_link_in_its_place_is_not_followed(void **state)
+{
+	struct rig *r = *state;
+	_cleanup_free_ char *path = mem_printf("%s/" SESSION ".jsonl", r->dir);
+	struct egress_event e = allowed(1);
+
+	assert_int_equal(symlink("/tmp/airlock-test-elsewhere", path), 0);
+	assert_false(journal_write(r->j, &e));
+	assert_int_equal(access("/tmp/airlock-test-elsewhere", F_OK), -1);
+}
+
+static void old_files_go_and_others_stay(void **state)
+{
+	struct rig *r = *state;
+	static const char *const names[] = { "sbx_old.jsonl", "sbx_new.jsonl", "other.txt" };
+	struct timespec old[2] = { { .tv_sec = 1000000 }, { .tv_sec = 1000000 } };
+	_cleanup_fd_ int dir = open(r->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		_cleanup_fd_ int fd = openat(dir, names[i], O_WRONLY | O_CREAT | O_CLOEXEC, 0640);
+		assert_true(fd >= 0);
+		if (i != 1)
+			assert_int_equal(futimens(fd, old), 0);
+	}
+	journal_sweep(&r->g);
+	assert_int_equal(faccessat(dir, names[0], F_OK, 0), -1);
+	assert_int_equal(faccessat(dir, names[1], F_OK, 0), 0);
+	assert_int_equal(faccessat(dir, names[2], F_OK, 0), 0);
+	unlinkat(dir, names[1], 0);
+	unlinkat(dir, names[2], 0);
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		T(nothing_is_made_before_the_first_event),
+		T(equal_denials_are_counted_beyond_a_hundred),
+		T(the_next_minute_begins_anew),
+		T(different_denials_are_bounded_and_counted),
+		T(a_refused_name_has_one_line_a_minute),
+		T(the_end_of_a_session_writes_what_was_counted),
+		T(what_cannot_be_written_is_said),
+		T(a_link_in_its_place_is_not_followed),
+		T(old_files_go_and_others_stay),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
