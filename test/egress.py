@@ -194,6 +194,9 @@ def fold(lines):
         if "conn" in event:
             by_conn[event["conn"]] = event
         events.append(event)
+    for event in events:
+        if event["decision"] == "deny":
+            event.pop("open", None)
     return events
 
 
