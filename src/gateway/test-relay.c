@@ -32,8 +32,9 @@ static void on_over(void *data)
 	r->over++;
 }
 
-static int setup(void **state)
+static struct rig *rig_open(const char *first_text)
 {
+	struct buf first = BUF(64);
 	struct rig *r = mem_new(1, sizeof(*r));
 	int pair[2];
 
@@ -46,8 +47,22 @@ static int setup(void **state)
 			 0);
 	r->far = pair[0];
 	r->server = pair[1];
-	r->relay = relay_start(&r->loop, r->near, r->far, 50, on_over, r);
-	*state = r;
+	buf_put_text(&first, first_text);
+	r->relay = relay_start(&r->loop, r->near, r->far, &first, 50, on_over, r);
+	assert_int_equal(first.len, 0);
+	buf_fini(&first);
+	return r;
+}
+
+static int setup(void **state)
+{
+	*state = rig_open("");
+	return 0;
+}
+
+static int setup_after_hello(void **state)
+{
+	*state = rig_open("hello");
 	return 0;
 }
 
@@ -88,6 +103,18 @@ static void bytes_go_both_ways_and_are_counted(void **state)
 	assert_int_equal(relay_up(r->relay), 5);
 	assert_int_equal(relay_down(r->relay), 6);
 	assert_int_equal(r->over, 0);
+}
+
+static void what_was_read_before_goes_first(void **state)
+{
+	struct rig *r = *state;
+	char in[16];
+
+	assert_int_equal(write(r->client, " and more", 9), 9);
+	turn(r);
+	assert_int_equal(read(r->server, in, sizeof(in)), 14);
+	assert_memory_equal(in, "hello and more", 14);
+	assert_int_equal(relay_up(r->relay), 14);
 }
 
 static void the_end_of_one_direction_leaves_the_other(void **state)
@@ -181,6 +208,8 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		T(bytes_go_both_ways_and_are_counted),
+		cmocka_unit_test_setup_teardown(what_was_read_before_goes_first, setup_after_hello,
+						teardown),
 		T(the_end_of_one_direction_leaves_the_other),
 		T(a_full_side_stops_the_other),
 		T(a_side_that_fails_is_the_end),
