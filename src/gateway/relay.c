@@ -182,7 +182,7 @@ static void watch(uv_poll_t *poll, int *now, int want)
 		return;
 	*now = want;
 	if (want)
-		uv_poll_start(poll, want, on_event);
+		uv_poll_start(poll, want | UV_PRIORITIZED, on_event);
 	else
 		uv_poll_stop(poll);
 }
@@ -216,8 +216,9 @@ static void on_event(uv_poll_t *poll, int status, int events)
 {
 	struct relay *r = poll->data;
 
-	(void)events;
-	if (status < 0)
+	/* splice(2) does not get past urgent data, while the socket stays readable. TLS knows none.
+	 */
+	if (status < 0 || (events & UV_PRIORITIZED))
 		over(r);
 	else if (r->over)
 		step(r);

@@ -2,9 +2,9 @@
 /*
  * relay: moves bytes between two stream sockets, both ways, without copying them: socket to pipe to
  * socket by splice(2). A direction that ended is passed on as a half-close; the relay is over when
- * both have ended, when one side fails, or when nothing moved in either direction for the idle
- * time. A side that does not read stops the other: at most a pipe of bytes is held per direction.
- * Pipes are kept only while they hold bytes.
+ * both have ended, when one side fails or sends urgent data, or when nothing moved in either
+ * direction for the idle time. A side that does not read stops the other: at most a pipe of bytes
+ * is held per direction. Pipes are kept only while they hold bytes.
  */
 #pragma once
 

@@ -2,6 +2,7 @@
 #include "gateway/relay.h"
 
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -177,6 +178,43 @@ static void a_side_that_fails_is_the_end(void **state)
 	assert_int_equal(r->over, 1);
 }
 
+static void tcp_pair(int ret[2])
+{
+	struct sockaddr_in at = { .sin_family = AF_INET,
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t len = sizeof(at);
+	_cleanup_fd_ int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_int_equal(bind(listener, (struct sockaddr *)&at, sizeof(at)), 0);
+	assert_int_equal(listen(listener, 1), 0);
+	assert_int_equal(getsockname(listener, (struct sockaddr *)&at, &len), 0);
+	ret[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(connect(ret[0], (struct sockaddr *)&at, sizeof(at)), 0);
+	ret[1] = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	assert_true(ret[1] >= 0);
+}
+
+/* The socket would be readable, and nothing could be read. */
+static void urgent_data_is_the_end(void **state)
+{
+	struct rig *r = *state;
+	struct buf none = BUF(1);
+	int pair[2];
+
+	relay_stop(r->relay);
+	fd_close(&r->far);
+	fd_close(&r->server);
+	tcp_pair(pair);
+	r->server = pair[0];
+	r->far = pair[1];
+	r->relay = relay_start(&r->loop, r->near, r->far, &none, 60000, on_over, r);
+	assert_int_equal(send(r->server, "abc", 3, 0), 3);
+	assert_int_equal(send(r->server, "!", 1, MSG_OOB), 1);
+	assert_int_equal(send(r->server, "def", 3, 0), 3);
+	turn(r);
+	assert_int_equal(r->over, 1);
+}
+
 static void silence_is_the_end(void **state)
 {
 	struct rig *r = *state;
@@ -213,6 +251,7 @@ int main(void)
 		T(the_end_of_one_direction_leaves_the_other),
 		T(a_full_side_stops_the_other),
 		T(a_side_that_fails_is_the_end),
+		T(urgent_data_is_the_end),
 		T(silence_is_the_end),
 		T(pipes_are_held_only_while_they_hold_bytes),
 	};
