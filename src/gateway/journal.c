@@ -237,9 +237,10 @@ void journal_sweep(struct gateway *g)
 	}
 	while ((entry = readdir(dir))) {
 		const char *dot = strrchr(entry->d_name, '.');
-		if (!dot || strcmp(dot, ".jsonl") || is_live(g, entry->d_name) ||
+		if (!dot || strcmp(dot, ".jsonl") ||
 		    fstatat(g->log_dir, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
-		    !S_ISREG(st.st_mode) || (int64_t)st.st_mtime * 1000 * 1000 > before)
+		    !S_ISREG(st.st_mode) || (int64_t)st.st_mtime * 1000 * 1000 > before ||
+		    is_live(g, entry->d_name))
 			continue;
 		unlinkat(g->log_dir, entry->d_name, 0);
 	}
