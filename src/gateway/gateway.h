@@ -40,6 +40,9 @@
 #define GATEWAY_LINGER_MS 1000
 /* Connections of one sandbox that are no tunnels (yet); more wait in the backlog. */
 #define GATEWAY_PENDING_MAX 128u
+/* DNS questions of one sandbox in a time; more wait in the socket's buffer or are lost there. */
+#define GATEWAY_QUESTIONS_MAX 200u
+#define GATEWAY_QUESTIONS_MS 100
 #define GATEWAY_REASON_MAX 128u
 
 struct gateway_options {
@@ -129,7 +132,9 @@ struct sandbox {
 	struct session *session; /* bound; NULL: not yet */
 	struct list attempts;
 	unsigned n_pending; /* attempts that are no tunnels */
-	uint64_t told[20];  /* hashes of the hosts that airlockd was told of since the binding */
+	uint64_t asked_ms;  /* when the time for which questions are counted began */
+	unsigned n_asked;
+	uint64_t told[20]; /* hashes of the hosts that airlockd was told of since the binding */
 	unsigned n_told;
 };
 
@@ -138,6 +143,9 @@ int sandbox_add(struct gateway *g, struct msg_sandbox name, int fds[NET_FDS]);
 struct sandbox *sandbox_find(struct gateway *g, struct msg_sandbox name);
 void sandbox_bind(struct sandbox *sb, struct session *s);
 void sandbox_remove(struct sandbox *sb);
+/* One question to the name server; false: too many for now, it is not to be read or answered. To
+ * ask costs a sandbox far less than to answer costs us. */
+bool sandbox_may_ask(struct sandbox *sb);
 /* An attempt began. */
 void sandbox_pending_more(struct sandbox *sb);
 /* One is over, or became a tunnel. */

@@ -193,6 +193,26 @@ void sandbox_remove(struct sandbox *sb)
 	sb->g->sandboxes[sb->name.slot] = NULL;
 }
 
+bool sandbox_may_ask(struct sandbox *sb)
+{
+	uint64_t now = uv_now(sb->g->loop);
+	struct listener *udp = &sb->listeners[NET_DNS_UDP];
+
+	if (now - sb->asked_ms >= GATEWAY_QUESTIONS_MS) {
+		sb->asked_ms = now;
+		sb->n_asked = 0;
+	}
+	if (sb->n_asked < GATEWAY_QUESTIONS_MAX) {
+		sb->n_asked++;
+		return true;
+	}
+	if (udp->fd >= 0)
+		uv_poll_stop(&udp->poll);
+	if (!uv_is_active((const uv_handle_t *)&sb->resume))
+		uv_timer_start(&sb->resume, on_resume, GATEWAY_QUESTIONS_MS, 0);
+	return false;
+}
+
 void sandbox_pending_more(struct sandbox *sb)
 {
 	if (++sb->n_pending >= GATEWAY_PENDING_MAX && !sb->paused)

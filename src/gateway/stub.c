@@ -139,6 +139,6 @@ static bool answer_one(struct sandbox *sb, int fd)
 
 void stub_udp(struct sandbox *sb, int fd)
 {
-	for (int i = 0; i < BATCH && answer_one(sb, fd); i++)
+	for (int i = 0; i < BATCH && sandbox_may_ask(sb) && answer_one(sb, fd); i++)
 		;
 }

@@ -58,6 +58,23 @@ except socket.timeout:
 json.dump(said, sys.stdout)
 """
 
+QUESTIONS = r"""
+questions = [question("n%d.test" % i) for i in range(1000)]
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.connect(("8.8.8.8", 53))
+s.setblocking(False)
+end = time.monotonic() + 3
+while time.monotonic() < end:
+    for one in questions:
+        try:
+            s.send(one)
+        except OSError:
+            pass
+# What is still in the socket is taken first.
+time.sleep(1)
+json.dump(dns("www.good.test"), sys.stdout)
+"""
+
 
 @pytest.fixture(scope="module")
 def world():
@@ -90,6 +107,14 @@ def test_a_head_in_scattered_bytes_costs_nothing(world):
     with world.opened() as session:
         assert world.code(session, SCATTERED) == "sent"
     assert seconds_of(world.gateway) - before < 0.5
+
+
+def test_a_flood_of_questions_costs_its_sandbox_most(world):
+    before = seconds_of(world.gateway)
+    with world.opened() as session:
+        answer = world.code(session, QUESTIONS)
+    assert answer["rcode"] == 0
+    assert seconds_of(world.gateway) - before < 0.6
 
 
 def test_a_gateway_that_cannot_start_again_stops_nothing_else(world):
