@@ -28,7 +28,7 @@ struct own {
 	size_t n_now, n_next;
 	bool dumping, again, spoiled, too_many;
 	bool ready;
-	unsigned char datagram[DATAGRAM];
+	_Alignas(struct nlmsghdr) unsigned char datagram[DATAGRAM];
 };
 
 /* An address that is not known could be dialled, so a list that cannot be kept is the end. Before
