@@ -79,7 +79,7 @@ void gateway_init(struct runtime *rt);
 void gateway_set(struct runtime *rt, int fd);
 /* Reads what the gateway has said until now, see struct gd_denied. */
 void gateway_drain(struct runtime *rt);
-/* Before the hand-over: from now on this sandbox works for that session. */
+/* Before its init gets a command: from now on this sandbox works for that session. */
 void gateway_bind(struct sandbox *s, struct runtime_egress *e);
 /* The sandbox is gone. */
 void gateway_unbind(struct sandbox *s);
