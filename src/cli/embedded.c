@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +21,7 @@
 #include "base/mem.h"
 #include "cli/cli.h"
 #include "cli/serve.h"
+#include "cli/session.h"
 
 #define STATE_ROOT "/var/lib/airlock-run"
 #define SERVERS 16
@@ -64,7 +66,18 @@ static char *random_key(void)
 }
 
 /* What the caller has set counts, but for what would reach beyond this run. */
-static void set_environment(const struct embedded *e, const char *dir)
+static void allow_what_is_asked(const char *egress)
+{
+	json_t *policy = json_object();
+
+	json_object_set_new(policy, "*", session_comma_list(egress));
+	char *text = json_dumps(policy, JSON_COMPACT);
+	setenv("SANDBOX_EGRESS_POLICY", text, 1);
+	free(text);
+	json_decref(policy);
+}
+
+static void set_environment(const struct embedded *e, const char *dir, const char *egress)
 {
 	static const char *const dropped[] = {
 		"SANDBOX_API_KEYS", "SANDBOX_KEYSTORE",	      "SANDBOX_ADMIN_KEY",
@@ -86,10 +99,12 @@ static void set_environment(const struct embedded *e, const char *dir)
 		unsetenv(dropped[i]);
 	for (size_t i = 0; i < ARRAY_SIZE(set); i++)
 		setenv(set[i].name, set[i].value, set[i].replace);
+	if (egress && !getenv("SANDBOX_EGRESS_POLICY") && !getenv("SANDBOX_EGRESS_POLICY_FILE"))
+		allow_what_is_asked(egress);
 }
 
-static _Noreturn void child_main(const struct embedded *e, const char *dir, int log_fd,
-				 pid_t parent)
+static _Noreturn void child_main(const struct embedded *e, const char *dir, const char *egress,
+				 int log_fd, pid_t parent)
 {
 	const struct serve_request request = { 0 };
 	const struct sigaction normal = { .sa_handler = SIG_DFL };
@@ -102,11 +117,11 @@ static _Noreturn void child_main(const struct embedded *e, const char *dir, int 
 	    dup2(null, STDIN_FILENO) < 0 || dup2(log_fd, STDOUT_FILENO) < 0 ||
 	    dup2(log_fd, STDERR_FILENO) < 0 || chdir("/") < 0)
 		_exit(EXIT_FAILED);
-	set_environment(e, dir);
+	set_environment(e, dir, egress);
 	_exit(serve_become(&request));
 }
 
-int embedded_start(struct embedded *e, struct err *err)
+int embedded_start(struct embedded *e, const char *egress, struct err *err)
 {
 	_cleanup_free_ char *dir = NULL;
 	pid_t parent = getpid();
@@ -131,7 +146,7 @@ int embedded_start(struct embedded *e, struct err *err)
 	if (pid < 0)
 		return err_errno(err, "fork");
 	if (pid == 0)
-		child_main(e, dir, log_fd, parent);
+		child_main(e, dir, egress, log_fd, parent);
 	e->pid = pid;
 	return 0;
 }

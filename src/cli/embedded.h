@@ -28,7 +28,9 @@ struct embedded {
 		.lock_fd = -1 \
 	}
 
-int embedded_start(struct embedded *e, struct err *err);
+/* egress: what its only session asks for, a comma list, NULL: nothing. Without a policy in the
+ * environment that is what it may reach: who asks is who allows. */
+int embedded_start(struct embedded *e, const char *egress, struct err *err);
 /* Until it answers; -ECANCELED when a signal came. */
 int embedded_wait(struct embedded *e, struct client *client, struct err *err);
 /* Ends it and waits for the end. */

@@ -99,7 +99,7 @@ static int run_embedded(const struct run *run)
 	struct embedded server = EMBEDDED_NONE;
 	struct client client = { 0 };
 	struct err err;
-	int status, r = embedded_start(&server, &err);
+	int status, r = embedded_start(&server, run->session.egress, &err);
 
 	if (r >= 0)
 		r = client_open_socket(&client, server.socket, server.key, &err);

@@ -74,7 +74,7 @@ static int assignments(json_t *body, const char *field, const struct opt_list *l
 
 /* ---- Life ------------------------------------------------------------------------------------ */
 
-static json_t *comma_list(const char *text)
+json_t *session_comma_list(const char *text)
 {
 	struct str rest = str_of(text), part;
 	json_t *list = json_array();
@@ -104,7 +104,7 @@ int session_create(struct client *c, const struct session_spec *spec, char **ret
 	if (spec->template_name)
 		json_object_set_new(body, "template", json_string(spec->template_name));
 	if (spec->egress)
-		json_object_set_new(body, "egress", comma_list(spec->egress));
+		json_object_set_new(body, "egress", session_comma_list(spec->egress));
 	if (spec->snapshot)
 		json_object_set_new(body, "snapshot_id", json_string(spec->snapshot));
 	if (spec->persistent)

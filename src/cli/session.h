@@ -43,5 +43,8 @@ void session_catch_signals(void);
 /* Words as one shell command that gives exactly them; the caller frees it. */
 char *session_quote(char *const *words, int n);
 
+/* "a, b" as ["a", "b"]. */
+json_t *session_comma_list(const char *text);
+
 /* "NAME=VALUE", or "NAME" with the value of the caller's variable; the object is filled. */
 int session_assignment(json_t *object, const char *text, struct err *err);

@@ -5,14 +5,14 @@
 
 #include "base/mem.h"
 
-/* The ranges hold leading groups only; what is left out is zero. */
+/* A range by the groups that its prefix reaches into; the others are zero. */
 #define V4(a, b, c, prefix) \
 	{ \
 		{ { [10] = 0xff, 0xff, a, b, c } }, 96 + (prefix) \
 	}
-#define V6(a, b, c, prefix) \
+#define V6(a, b, prefix) \
 	{ \
-		{ { (a) >> 8, (a)&0xff, (b) >> 8, (b)&0xff, (c) >> 8, (c)&0xff } }, prefix \
+		{ { (a) >> 8, (a)&0xff, (b) >> 8, (b)&0xff } }, prefix \
 	}
 
 /*
@@ -45,16 +45,19 @@ static const struct inet_range special_v4[] = {
  * RFC 9780), SRv6 5f00::/16 (RFC 9602), unique local fc00::/7 (RFC 4193), link-local fe80::/10,
  * site-local fec0::/10 (RFC 3879) and multicast ff00::/8 (RFC 4291).
  */
-static const struct inet_range global_unicast_v6 = V6(0x2000, 0, 0, 3); /* RFC 4291 2.4, RFC 3587 */
+static const struct inet_range global_unicast_v6 = V6(0x2000, 0, 3); /* RFC 4291 2.4, RFC 3587 */
 
+/*
+ * What is not public within. The first one has Teredo 2001::/32 (RFC 4380), benchmarking
+ * 2001:2::/48 (RFC 5180), AMT, AS112, ORCHID and ORCHIDv2 (RFC 4843, RFC 7343) and drone
+ * identifiers (RFC 9374): some of these are reachable, none is where the server of a name would be.
+ */
 static const struct inet_range special_v6[] = {
-	/* IETF protocol assignments, RFC 2928: Teredo 2001::/32 (RFC 4380), benchmarking
-	 * 2001:2::/48 (RFC 5180), AMT, AS112, ORCHID and ORCHIDv2 (RFC 4843, RFC 7343), drone
-	 * identifiers (RFC 9374). Some are reachable, none of them is where a name's server is. */
-	V6(0x2001, 0, 0, 23), V6(0x2001, 0x0db8, 0, 32), /* documentation: RFC 3849 */
-	V6(0x2002, 0, 0, 16), /* 6to4, carries any IPv4 address: RFC 3056 */
-	V6(0x3ffe, 0, 0, 16), /* 6bone, given back: RFC 3701 */
-	V6(0x3fff, 0, 0, 20), /* documentation: RFC 9637 */
+	V6(0x2001, 0, 23),	/* IETF protocol assignments: RFC 2928 */
+	V6(0x2001, 0x0db8, 32), /* documentation: RFC 3849 */
+	V6(0x2002, 0, 16),	/* 6to4, carries any IPv4 address: RFC 3056 */
+	V6(0x3ffe, 0, 16),	/* 6bone, given back: RFC 3701 */
+	V6(0x3fff, 0, 20),	/* documentation: RFC 9637 */
 };
 
 static bool is_in(const struct inet_range *ranges, size_t n, const struct inet_addr *addr)

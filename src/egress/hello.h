@@ -5,9 +5,10 @@
  * caller gives all bytes from the first one each time. At most EGRESS_HELLO_MAX of them.
  *
  * Strict: handshake records of TLS 1.0-1.3 only, the first message a ClientHello that fills its
- * lengths exactly; one server_name extension with exactly one entry of type host_name. Anything
- * else is EGRESS_HELLO_NOT_TLS or EGRESS_HELLO_NO_NAME, never a guess. With Encrypted ClientHello
- * the outer name is what counts.
+ * lengths exactly and ends with its last record; one server_name extension with exactly one entry
+ * of type host_name. Anything else is EGRESS_HELLO_NOT_TLS or EGRESS_HELLO_NO_NAME, never a guess.
+ * An answer other than MORE is final: bytes that come later change nothing. With Encrypted
+ * ClientHello the outer name is what counts.
  */
 #pragma once
 

@@ -200,6 +200,8 @@ static void other_messages_are_refused_or_dropped(void **state)
 		/* an answer: two stubs would talk for ever */
 		{ STR("\x12\x34\x81\x80\x00\x01\x00\x00\x00\x00\x00\x00" NAME_A IN_A),
 		  EGRESS_DNS_DROP },
+		{ STR("\x12\x34\x80\x00\x00\x01\x00\x00\x00\x00\x00\x00" NAME_A IN_A),
+		  EGRESS_DNS_DROP },
 		/* status, notify, update */
 		{ STR("\x12\x34\x10\x00\x00\x01\x00\x00\x00\x00\x00\x00" NAME_A IN_A),
 		  EGRESS_DNS_REFUSE, EGRESS_DNS_NOTIMP, 0 },
@@ -244,6 +246,12 @@ static void other_messages_are_refused_or_dropped(void **state)
 		      "\xc0\x0c\0\1\0\1\0\0\0\0\0\4\x08\x08\x08\x08"),
 		  EGRESS_DNS_REFUSE, EGRESS_DNS_FORMERR, 15 },
 		{ STR("\x12\x34\x01\x00\x00\x01\x00\x00\x00\x01\x00\x00" NAME_A IN_A),
+		  EGRESS_DNS_REFUSE, EGRESS_DNS_FORMERR, 15 },
+		{ STR("\x12\x34\x01\x00\x00\x01\x01\x00\x00\x00\x00\x00" NAME_A IN_A),
+		  EGRESS_DNS_REFUSE, EGRESS_DNS_FORMERR, 15 },
+		{ STR("\x12\x34\x01\x00\x00\x01\x00\x00\x01\x00\x00\x00" NAME_A IN_A),
+		  EGRESS_DNS_REFUSE, EGRESS_DNS_FORMERR, 15 },
+		{ STR("\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x01\x00" NAME_A IN_A),
 		  EGRESS_DNS_REFUSE, EGRESS_DNS_FORMERR, 15 },
 		{ STR("\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x02" NAME_A IN_A OPT("\x10\0")
 			      OPT("\x10\0")),
@@ -355,8 +363,8 @@ static void answers_are_these_bytes(void **state)
 					"\x01") "\1"
 						"A\0" IN_A
 						"\xc0\x0c\0\1\0\1\0\0\0\0\0\4\xc6\x12\0\1"));
-	/* Authoritative, truncated, zero and authentic bits of a query mean nothing. */
-	check_answer(STR("\x12\x34\x07\x60\0\1\0\0\0\0\0\0" NAME_A IN_A), EGRESS_DNS_NOERROR, NULL,
+	/* Other bits of a query mean nothing: authoritative, truncated, zero, authentic, rcode. */
+	check_answer(STR("\x12\x34\x07\xef\0\1\0\0\0\0\0\0" NAME_A IN_A), EGRESS_DNS_NOERROR, NULL,
 		     0, 60, STR(HEAD_OF_ANSWER("\x81\x80", "\x00") NAME_A IN_A));
 	check_answer(STR(HEAD_QUERY NAME_A IN_A), EGRESS_DNS_NXDOMAIN, NULL, 0, 60,
 		     STR(HEAD_OF_ANSWER("\x81\x83", "\x00") NAME_A IN_A));
@@ -379,8 +387,11 @@ static void answers_to_edns_have_an_opt(void **state)
 	check_answer(STR(HEAD_EDNS NAME_A IN_A OPT("\x10\x00")), EGRESS_DNS_NXDOMAIN, NULL, 0, 60,
 		     STR(HEAD_WITH_OPT("\x81\x83", "\x00") NAME_A IN_A OUR_OPT("\0", "\0")));
 	/* DO comes back, other flags do not. */
-	check_answer(STR(HEAD_EDNS NAME_A IN_A "\0\0\x29\x10\0\0\0\xff\xff\0\0"),
+	check_answer(STR(HEAD_EDNS NAME_A IN_A "\0\0\x29\x10\0\0\0\x7f\xff\0\0"),
 		     EGRESS_DNS_NOERROR, NULL, 0, 60,
+		     STR(HEAD_WITH_OPT("\x81\x80", "\x00") NAME_A IN_A OUR_OPT("\0", "\0")));
+	check_answer(STR(HEAD_EDNS NAME_A IN_A "\0\0\x29\x10\0\0\0\x80\0\0\0"), EGRESS_DNS_NOERROR,
+		     NULL, 0, 60,
 		     STR(HEAD_WITH_OPT("\x81\x80", "\x00") NAME_A IN_A OUR_OPT("\0", "\x80")));
 	check_answer(STR(HEAD_EDNS NAME_A IN_A "\0\0\x29\x10\0\0\1\0\0\0\0"), EGRESS_DNS_BADVERS,
 		     NULL, 0, 60,
@@ -435,6 +446,7 @@ static void what_does_not_fit_is_cut_and_said(void **state)
 			continue;
 		assert_int_equal(count_answers(out), table[i].n);
 		assert_int_equal((out[2] & 2) != 0, table[i].truncated);
+		assert_int_equal(out[3], 0x80);
 		assert_int_equal(out[5], len > 12);
 		assert_int_equal(out[11], len > 12 && q.edns);
 	}

@@ -127,6 +127,7 @@ static void text_of_tenants_cannot_leave_its_string(void **state)
 		{ STR("a\0b"), "a\\u0000b" },
 		{ STR("\x1b[2J\x7f\t"), "\\u001b[2J\\u007f\\u0009" },
 		{ STR("\xc3\xa9"), "\\u00e9" },
+		{ STR("\xc2\x80\xdf\xbf\xe0\xa0\x80"), "\\u0080\\u07ff\\u0800" },
 		{ STR("\xc2\x9b"), "\\u009b" },	    /* a control of one byte elsewhere */
 		{ STR("\xe2\x80\xae"), "\\u202e" }, /* text the other way round */
 		{ STR("\xe2\x80\xa8"), "\\u2028" }, /* a line end to some */
@@ -193,6 +194,7 @@ static void a_full_buffer_holds_whole_lines(void **state)
 		assert_int_equal(n, max / one.len);
 		assert_int_equal(out.len, n * one.len);
 		assert_true(buf_is_full(&out));
+		assert_true(!out.data || out.data[out.len] == '\0');
 		for (size_t i = 0; i < n; i++)
 			assert_memory_equal(out.data + i * one.len, one.data, one.len);
 	}

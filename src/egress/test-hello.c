@@ -307,6 +307,7 @@ static void what_begins_otherwise_is_not_tls(void **state)
 		{ STR("\x16\x03\x00"), EGRESS_HELLO_NOT_TLS }, /* SSLv3 */
 		{ STR("\x16\x03\x05"), EGRESS_HELLO_NOT_TLS },
 		{ STR("\x16\x03\x01\x00\x00"), EGRESS_HELLO_NOT_TLS }, /* empty record */
+		{ STR("\x16\x03\x01\x40\x00"), EGRESS_HELLO_MORE },
 		{ STR("\x16\x03\x01\x40\x01"), EGRESS_HELLO_NOT_TLS }, /* over 2^14 */
 		{ STR("\x16\x03\x01\xff\xff"), EGRESS_HELLO_NOT_TLS },
 		{ STR("\x16\x03\x01\x00\x10\x00"), EGRESS_HELLO_NOT_TLS }, /* other messages */
@@ -371,6 +372,47 @@ static void fields_of_the_hello_must_add_up(void **state)
 		memcpy(hello.data + table[i].at, table[i].bytes.data, table[i].bytes.len);
 		if (verdict(buf_str(&hello)) != table[i].verdict)
 			fail_msg("row %zu", i);
+	}
+}
+
+/* The lengths of record and message are right, the body ends too early: only where the compression
+ * methods end it may. */
+static void a_body_that_ends_early_is_not_tls(void **state)
+{
+	_cleanup_buf_ struct buf extensions = BUF(1000), body = BUF(1000);
+
+	put_extensions(&extensions, "so");
+	put_body(&body, buf_str(&extensions));
+	for (size_t n = 0; n <= body.len; n++) {
+		_cleanup_buf_ struct buf hello = BUF(1000);
+		enum egress_hello expected = n == body.len ? EGRESS_HELLO_NAME
+					     : n == 75	   ? EGRESS_HELLO_NO_NAME
+							   : EGRESS_HELLO_NOT_TLS;
+		put_records(&hello, 1, (struct str){ body.data, n }, WHOLE);
+		assert_int_equal(verdict(buf_str(&hello)), expected);
+	}
+	buf_put_char(&body, 0);
+	_cleanup_buf_ struct buf longer = BUF(1000);
+	put_records(&longer, 1, buf_str(&body), WHOLE);
+	assert_int_equal(verdict(buf_str(&longer)), EGRESS_HELLO_NOT_TLS);
+}
+
+static void a_session_id_has_32_bytes_at_most(void **state)
+{
+	for (size_t len = 0; len <= 40; len++) {
+		_cleanup_buf_ struct buf extensions = BUF(1000), body = BUF(1000),
+					 hello = BUF(1000);
+		static const char zeros[40];
+		put_extensions(&extensions, "s");
+		buf_put(&body, "\x03\x03", 2);
+		buf_put(&body, zeros, 32);
+		put_vector(&body, 1, (struct str){ zeros, len });
+		put_vector(&body, 2, STR("\x13\x01"));
+		put_vector(&body, 1, STR("\0"));
+		put_vector(&body, 2, buf_str(&extensions));
+		put_records(&hello, 1, buf_str(&body), WHOLE);
+		assert_int_equal(verdict(buf_str(&hello)),
+				 len <= 32 ? EGRESS_HELLO_NAME : EGRESS_HELLO_NOT_TLS);
 	}
 }
 
@@ -474,6 +516,8 @@ int main(void)
 		cmocka_unit_test(a_hello_without_extensions_has_no_name),
 		cmocka_unit_test(what_begins_otherwise_is_not_tls),
 		cmocka_unit_test(fields_of_the_hello_must_add_up),
+		cmocka_unit_test(a_body_that_ends_early_is_not_tls),
+		cmocka_unit_test(a_session_id_has_32_bytes_at_most),
 		cmocka_unit_test(what_follows_the_hello_changes_nothing),
 		cmocka_unit_test(a_second_hello_in_the_same_record_is_refused),
 		cmocka_unit_test(sixteen_kib_are_the_end),

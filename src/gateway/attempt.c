@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/mem.h"
@@ -46,6 +47,8 @@ struct attempt {
 	uv_poll_t *near_poll, *far_poll;
 	uv_timer_t *timer;
 	struct head_scan scan;
+	struct buf in;	   /* read from near, not yet passed on */
+	size_t hello_want; /* bytes of it without which the ClientHello says nothing new */
 
 	enum egress_via via;
 	uint16_t port;
@@ -66,9 +69,6 @@ struct attempt {
 	int64_t began_ms; /* monotonic */
 	struct relay *relay;
 };
-
-/* What is being looked at, for all attempts: nothing stays in it. */
-static char peeked[GATEWAY_HEAD_MAX];
 
 static void proceed(struct attempt *a);
 
@@ -124,6 +124,9 @@ static void log_denial(struct attempt *a, enum egress_code code, const char *wor
 	egress_reason(code, a->port, word, reason, sizeof(reason));
 	e.code = code;
 	e.reason = reason;
+	/* Rung 10 ends what an allowed line has begun. */
+	e.closed = a->conn != 0;
+	e.duration_ms = clock_monotonic_ms() - a->began_ms;
 	if (!names_addresses(code))
 		e.n_ips = 0;
 	journal_write(a->session->journal, &e);
@@ -187,6 +190,7 @@ static void free_attempt(struct attempt *a)
 		session_unref(a->session);
 	}
 	free(a->addrs);
+	buf_fini(&a->in);
 	free(a);
 }
 
@@ -211,26 +215,11 @@ static void set_timer(struct attempt *a, uint64_t ms)
 	uv_timer_start(a->timer, on_timer, gateway_ms(a->g, ms), 0);
 }
 
-/* Bytes that were looked at are taken without being copied (tcp(7), MSG_TRUNC). */
-static void discard(int fd, size_t n)
-{
-	while (n > 0) {
-		ssize_t got = recv(fd, NULL, n, MSG_TRUNC | MSG_DONTWAIT);
-		if (got <= 0)
-			return;
-		n -= (size_t)got;
-	}
-}
-
 static void on_near(uv_poll_t *poll, int status, int events);
 
-/* want: bytes that must be there before it is worth looking again. */
-static void watch_near(struct attempt *a, size_t want)
+static void watch_near(struct attempt *a)
 {
-	int low = (int)want;
-
-	setsockopt(a->near, SOL_SOCKET, SO_RCVLOWAT, &low, sizeof(low));
-	uv_poll_start(a->near_poll, UV_READABLE | UV_DISCONNECT, on_near);
+	uv_poll_start(a->near_poll, UV_READABLE, on_near);
 }
 
 /* The answer of a proxy, then the end. A socket that is closed with unread bytes is reset, and the
@@ -250,8 +239,9 @@ static void reply(struct attempt *a, unsigned status)
 	handle_drop_poll(&a->far_poll);
 	fd_close(&a->far);
 	a->state = LINGER;
+	buf_release(&a->in);
 	set_timer(a, GATEWAY_LINGER_MS);
-	watch_near(a, 1);
+	watch_near(a);
 }
 
 /* One rung of the ladder failed. */
@@ -392,6 +382,7 @@ static void judge_name(struct attempt *a)
 /* ---- Dialling ---- */
 
 static void start_tunnel(struct attempt *a);
+static bool look_at_hello(struct attempt *a);
 
 static bool peer_is(int fd, const struct inet_addr *want)
 {
@@ -428,7 +419,9 @@ static void established(struct attempt *a)
 	}
 	a->state = FIRST;
 	set_timer(a, GATEWAY_HELLO_MS);
-	watch_near(a, 1);
+	/* It may have come with the request. */
+	if (look_at_hello(a))
+		watch_near(a);
 }
 
 static void on_far(uv_poll_t *poll, int status, int events)
@@ -504,17 +497,16 @@ static void on_relay_over(void *data)
 
 static void start_tunnel(struct attempt *a)
 {
-	int low = 1;
-
-	setsockopt(a->near, SOL_SOCKET, SO_RCVLOWAT, &low, sizeof(low));
 	handle_drop_poll(&a->near_poll);
 	handle_drop_poll(&a->far_poll);
 	uv_timer_stop(a->timer);
 	free(take_ptr(a->addrs));
 	a->n_addrs = 0;
 	a->state = TUNNEL;
-	a->relay = relay_start(a->g->loop, a->near, a->far, gateway_ms(a->g, GATEWAY_IDLE_MS),
-			       on_relay_over, a);
+	a->relay = relay_start(a->g->loop, a->near, a->far, &a->in,
+			       gateway_ms(a->g, GATEWAY_IDLE_MS), on_relay_over, a);
+	if (!a->relay)
+		attempt_end(a);
 }
 
 /* ---- Reading the head and the ClientHello ---- */
@@ -549,10 +541,10 @@ static void on_head(struct attempt *a, size_t n)
 {
 	_cleanup_arena_ struct arena arena = { NULL, 0, 0 };
 	struct head_proxy head;
-	struct str in = { peeked, n };
+	struct str in = { a->in.data, n };
 
 	bool good = head_parse_proxy(&a->scan, in, &arena, &head);
-	struct str method = { peeked, a->scan.target - 1 };
+	struct str method = { in.data, a->scan.target - 1 };
 	a->is_connect = a->kind == NET_PROXY && str_eq(method, STR("CONNECT"));
 	if (good && a->is_connect) {
 		egress_authority_parse(head.target, &a->host, &a->port);
@@ -560,7 +552,7 @@ static void on_head(struct attempt *a, size_t n)
 	} else if (good) {
 		note_target(a, &head);
 	}
-	discard(a->near, n);
+	buf_consume(&a->in, n);
 	if (good || !a->is_connect) {
 		judge_name(a);
 		return;
@@ -570,38 +562,36 @@ static void on_head(struct attempt *a, size_t n)
 }
 
 /* These return true when more bytes are needed; else the attempt is elsewhere, or is no more. */
-static bool look_at_head(struct attempt *a, size_t n)
+static bool look_at_head(struct attempt *a)
 {
-	int r = head_scan(&a->scan, (struct str){ peeked, n });
+	int r = head_scan(&a->scan, buf_str(&a->in));
 
 	if (r > 0) {
 		on_head(a, (size_t)r);
 		return false;
 	}
 	if (r < 0) {
-		discard(a->near, n);
 		take_session(a);
 		refuse(a, EGRESS_ERROR, "malformed request");
 		return false;
 	}
-	if (n == GATEWAY_HEAD_MAX) { /* rung 0 */
+	if (a->in.len == GATEWAY_HEAD_MAX) { /* rung 0 */
 		attempt_end(a);
 		return false;
 	}
-	watch_near(a, n + 1);
 	return true;
 }
 
 /* How many bytes must have come before the parser can say more: the end of the first record that
  * is not whole. */
-static size_t hello_wants(size_t n)
+static size_t hello_wants(struct str in)
 {
+	const unsigned char *p = (const unsigned char *)in.data;
 	size_t at = 0;
 
-	while (at + 5 <= n)
-		at += 5 +
-		      ((size_t)(unsigned char)peeked[at + 3] << 8 | (unsigned char)peeked[at + 4]);
-	at = at > n ? at : at + 5;
+	while (at + 5 <= in.len)
+		at += 5 + ((size_t)p[at + 3] << 8 | p[at + 4]);
+	at = at > in.len ? at : at + 5;
 	return at < EGRESS_HELLO_MAX ? at : EGRESS_HELLO_MAX;
 }
 
@@ -635,14 +625,16 @@ static void on_hello(struct attempt *a, enum egress_hello what, struct str name)
 		start_tunnel(a);
 }
 
-static bool look_at_hello(struct attempt *a, size_t n)
+static bool look_at_hello(struct attempt *a)
 {
 	char name[256];
 	size_t len = 0;
-	enum egress_hello what = egress_hello_parse((struct str){ peeked, n }, name, &len);
 
-	if (what == EGRESS_HELLO_MORE && n < EGRESS_HELLO_MAX) {
-		watch_near(a, hello_wants(n) > n ? hello_wants(n) : n + 1);
+	if (!a->in.len || a->in.len < a->hello_want)
+		return true;
+	enum egress_hello what = egress_hello_parse(buf_str(&a->in), name, &len);
+	if (what == EGRESS_HELLO_MORE && a->in.len < EGRESS_HELLO_MAX) {
+		a->hello_want = hello_wants(buf_str(&a->in));
 		return true;
 	}
 	on_hello(a, what == EGRESS_HELLO_MORE ? EGRESS_HELLO_NOT_TLS : what,
@@ -650,62 +642,57 @@ static bool look_at_hello(struct attempt *a, size_t n)
 	return false;
 }
 
-static bool look_at_dns(struct attempt *a, size_t n)
+static bool look_at_dns(struct attempt *a)
 {
 	unsigned char out[2 + 512];
 
-	while (n >= 2) {
-		size_t len = (size_t)(unsigned char)peeked[0] << 8 | (unsigned char)peeked[1];
+	while (a->in.len >= 2) {
+		const unsigned char *p = (const unsigned char *)a->in.data;
+		size_t len = (size_t)p[0] << 8 | p[1];
 		if (2 + len > DNS_TCP_MAX || len == 0)
 			break;
-		if (n < 2 + len) {
-			watch_near(a, 2 + len);
+		if (a->in.len < 2 + len)
 			return true;
-		}
-		size_t got = stub_answer(a->sb, (struct str){ peeked + 2, len }, true, out + 2,
+		size_t got = stub_answer(a->sb, (struct str){ a->in.data + 2, len }, true, out + 2,
 					 sizeof(out) - 2);
-		discard(a->near, 2 + len);
+		buf_consume(&a->in, 2 + len);
 		out[0] = (unsigned char)(got >> 8);
 		out[1] = (unsigned char)got;
-		if (got &&
-		    send(a->near, out, 2 + got, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)(2 + got))
-			break;
-		n -= 2 + len;
-		memmove(peeked, peeked + 2 + len, n);
+		if (got && send(a->near, out, 2 + got, MSG_NOSIGNAL | MSG_DONTWAIT) !=
+				   (ssize_t)(2 + got)) {
+			attempt_end(a);
+			return false;
+		}
 	}
-	if (n >= 2) {
-		attempt_end(a);
-		return false;
-	}
-	watch_near(a, n + 1);
-	return true;
+	if (a->in.len < 2)
+		return true;
+	attempt_end(a);
+	return false;
 }
 
 static void on_near(uv_poll_t *poll, int status, int events)
 {
+	static char block[GATEWAY_HEAD_MAX];
 	struct attempt *a = poll->data;
-	bool ended = status < 0 || (events & UV_DISCONNECT);
-	ssize_t n;
+	bool lingers = a->state == LINGER;
+	/* What a lingering client still says is taken without being copied (tcp(7)). */
+	ssize_t n = lingers ? recv(a->near, NULL, sizeof(block), MSG_TRUNC | MSG_DONTWAIT)
+			    : recv(a->near, block, a->in.max - a->in.len, MSG_DONTWAIT);
 
-	if (a->state == LINGER) {
-		do
-			n = recv(a->near, NULL, 64 * 1024, MSG_TRUNC | MSG_DONTWAIT);
-		while (n > 0);
-		if (n == 0 || status < 0 || errno != EAGAIN)
-			attempt_end(a);
-		return;
-	}
-	n = recv(a->near, peeked, sizeof(peeked), MSG_PEEK | MSG_DONTWAIT);
+	(void)events;
 	if (n <= 0) {
-		if (n == 0 || (errno != EAGAIN && errno != EINTR))
+		if (n == 0 || status < 0 || (errno != EAGAIN && errno != EINTR))
 			attempt_end(a);
 		return;
 	}
-	bool more = a->state == HEAD  ? look_at_head(a, (size_t)n)
-		    : a->state == DNS ? look_at_dns(a, (size_t)n)
-				      : look_at_hello(a, (size_t)n);
+	if (lingers)
+		return;
+	buf_put(&a->in, block, (size_t)n);
+	bool more = a->state == HEAD  ? look_at_head(a)
+		    : a->state == DNS ? look_at_dns(a)
+				      : look_at_hello(a);
 	/* Nothing more will come, and what came says nothing: rung 0. */
-	if (more && ended)
+	if (more && status < 0)
 		attempt_end(a);
 }
 
@@ -724,6 +711,7 @@ static void begin(struct attempt *a)
 		break;
 	case NET_DNS_TCP:
 		a->state = DNS;
+		a->in.max = DNS_TCP_MAX;
 		set_timer(a, GATEWAY_HEAD_MS);
 		break;
 	default:
@@ -731,7 +719,7 @@ static void begin(struct attempt *a)
 		a->scan.any_target = true;
 		set_timer(a, GATEWAY_HEAD_MS);
 	}
-	watch_near(a, 1);
+	watch_near(a);
 }
 
 static void proceed(struct attempt *a)
@@ -753,6 +741,7 @@ void attempt_start(struct sandbox *sb, enum net_fd kind, int fd)
 	a->kind = kind;
 	a->near = fd;
 	a->far = -1;
+	a->in = BUF(GATEWAY_HEAD_MAX);
 	a->via = kind == NET_PROXY ? EGRESS_PROXY : EGRESS_DIRECT;
 	a->is_connect = kind == NET_TLS;
 	a->began_ms = clock_monotonic_ms();

@@ -3,17 +3,20 @@
  * attempt: one connection that a sandbox made, from accept to its last byte.
  *
  *   WAIT    its sandbox is not bound yet
- *   HEAD    PROXY, HTTP: the head of the request is read (looked at, not taken)
- *   HELLO   TLS: the ClientHello is looked at, for its server name
+ *   HEAD    PROXY, HTTP: the head of the request is read
+ *   HELLO   TLS: the ClientHello is read, for its server name
  *   LOOKUP  the name is being resolved
  *   DIAL    the checked addresses are tried in order
- *   FIRST   PROXY: "200" was said, the ClientHello is looked at
+ *   FIRST   PROXY: "200" was said, the ClientHello is read
  *   TUNNEL  bytes are moved (gateway/relay.h)
  *   LINGER  a refusal was written; the client's end is awaited
  *
  * An attempt that began has one event in the log at most: a denial, or an allowed connection with
- * its two lines. Nothing is read from the socket but what was judged: until then bytes stay in the
- * kernel and are only looked at.
+ * its two lines.
+ *
+ * What is judged is a copy of our own, and that copy is what is passed on. Bytes that are only
+ * looked at (MSG_PEEK) can still change: sendfile(2) over loopback leaves the sender's own pages in
+ * the receiver's queue, and he may write to their file until they are read.
  */
 #pragma once
 

@@ -89,7 +89,10 @@ static int on_bind(struct gateway *g, const struct wire_msg *msg)
 	struct sandbox *sb = sandbox_find(g, body.sandbox);
 	if (!sb) {
 		/* The launcher told of it before airlockd could know it: it is in the socket. */
+		int asked_by = g->daemon.fd;
 		drain(g, &g->launcher, &wire_lg, take_from_launcher, UINT16_MAX);
+		if (g->daemon.fd != asked_by)
+			return 0; /* another airlockd has come; it will say this itself */
 		sb = sandbox_find(g, body.sandbox);
 	}
 	struct session *s = session_find(g, body.session);
@@ -141,6 +144,7 @@ static int on_new_daemon(struct gateway *g, struct wire_msg *msg)
 	fd_close(&g->daemon.fd);
 	g->daemon.fd = take_fd(&msg->fds[0]);
 	g->daemon.accepted = BIT(DG_HELLO);
+	uv_timer_stop(g->alone);
 	g->daemon.poll = handle_poll(g->loop, g->daemon.fd, g);
 	if (!g->daemon.poll)
 		return -EPROTO;
@@ -174,12 +178,23 @@ static int take_from_launcher(struct gateway *g, struct wire_msg *msg)
 
 /* ---- Both ---- */
 
+/* Either no airlockd comes up, or one has given this process up: only a new one is connected. */
+static void on_alone(uv_timer_t *timer)
+{
+	struct gateway *g = timer->data;
+
+	log_event(LOG_ERROR, "airlockd_missing");
+	uv_stop(g->loop);
+}
+
 static void ended(struct gateway *g, struct peer_link *link)
 {
 	handle_drop_poll(&link->poll);
 	fd_close(&link->fd);
 	if (link == &g->launcher)
 		uv_stop(g->loop);
+	else
+		uv_timer_start(g->alone, on_alone, GATEWAY_ALONE_MS, 0);
 }
 
 static void drain(struct gateway *g, struct peer_link *link, const struct wire_pair *pair,
@@ -235,6 +250,7 @@ int control_open(struct gateway *g, int launcher_fd, struct err *err)
 	struct msg_hello hello = { 0 };
 
 	g->daemon.fd = -1;
+	g->alone = handle_timer(g->loop, g);
 	g->launcher.fd = launcher_fd;
 	g->launcher.accepted = LAUNCHER_ACCEPTED;
 	g->launcher.poll = handle_poll(g->loop, launcher_fd, g);
@@ -250,6 +266,7 @@ void control_close(struct gateway *g)
 {
 	handle_drop_poll(&g->launcher.poll);
 	handle_drop_poll(&g->daemon.poll);
+	handle_drop_timer(&g->alone);
 	fd_close(&g->launcher.fd);
 	fd_close(&g->daemon.fd);
 }

@@ -34,6 +34,8 @@
 #define GATEWAY_IDLE_MS 120000
 /* For the binding of a sandbox whose connection came first. */
 #define GATEWAY_UNBOUND_MS 1000
+/* For the airlockd after one that has ended. */
+#define GATEWAY_ALONE_MS 30000
 /* For the client to take a refusal and close. */
 #define GATEWAY_LINGER_MS 1000
 /* Connections of one sandbox that are no tunnels (yet); more wait in the backlog. */
@@ -58,6 +60,7 @@ struct gateway {
 	int log_dir; /* owned */
 
 	struct peer_link launcher, daemon;
+	uv_timer_t *alone; /* owned; runs while there is no airlockd after one has ended */
 	struct sandbox *sandboxes[LAYOUT_SLOTS]; /* owned; NULL: none */
 	struct list sessions;
 

@@ -52,6 +52,22 @@ struct journal *journal_new(struct gateway *g, const char *session, const char *
 	return j;
 }
 
+/* A gateway that was killed, or a full disk, may have left half a line, which must not take the
+ * next one with it. */
+static bool end_torn_line(struct journal *j)
+{
+	char last = '\n';
+
+	if (j->size > 0 && pread(j->fd, &last, 1, (off_t)j->size - 1) == 1 && last != '\n' &&
+	    write(j->fd, "\n", 1) == 1) {
+		j->size++;
+		last = '\n';
+	}
+	if (last != '\n')
+		fd_close(&j->fd);
+	return last == '\n';
+}
+
 static bool open_file(struct journal *j)
 {
 	char name[NAME_SIZE];
@@ -61,7 +77,7 @@ static bool open_file(struct journal *j)
 		return true;
 	snprintf(name, sizeof(name), "%s.jsonl", j->session);
 	j->fd = openat(j->g->log_dir, name,
-		       O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0640);
+		       O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0640);
 	if (j->fd < 0)
 		return false;
 	if (fstat(j->fd, &st) < 0 || !S_ISREG(st.st_mode)) {
@@ -69,7 +85,7 @@ static bool open_file(struct journal *j)
 		return false;
 	}
 	j->size = (uint64_t)st.st_size;
-	return true;
+	return end_torn_line(j);
 }
 
 /* A line that did not fit whole (full disk) is taken back. */
@@ -83,6 +99,10 @@ static bool append(struct journal *j, struct egress_event *e)
 		e->ts_ms = clock_wall_us() / 1000;
 	if (!egress_event_write(e, &line) || !open_file(j))
 		goto failed;
+	if (e->open && j->size >= JOURNAL_FULL) {
+		errno = EFBIG;
+		goto failed;
+	}
 	ssize_t n = write(j->fd, line.data, line.len);
 	if (n == (ssize_t)line.len) {
 		j->size += line.len;
@@ -178,11 +198,12 @@ static struct kind *find_kind(struct journal *j, const struct egress_event *e, b
 static bool write_denial(struct journal *j, struct egress_event *e)
 {
 	begin_window(j);
-	struct kind *k = find_kind(j, e, false);
+	bool big = j->size >= JOURNAL_SIZE_MAX;
+	struct kind *k = big ? NULL : find_kind(j, e, false);
 	bool dns = e->via == EGRESS_DNS;
 	if (k && dns && k->written)
 		return true;
-	bool full = j->denials >= JOURNAL_DENIALS_MAX || j->size >= JOURNAL_SIZE_MAX;
+	bool full = big || j->denials >= JOURNAL_DENIALS_MAX;
 	if (!full && (!k || k->written < JOURNAL_SAME_MAX)) {
 		if (k)
 			k->written++;
@@ -237,9 +258,10 @@ void journal_sweep(struct gateway *g)
 	}
 	while ((entry = readdir(dir))) {
 		const char *dot = strrchr(entry->d_name, '.');
-		if (!dot || strcmp(dot, ".jsonl") || is_live(g, entry->d_name) ||
+		if (!dot || strcmp(dot, ".jsonl") ||
 		    fstatat(g->log_dir, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
-		    !S_ISREG(st.st_mode) || (int64_t)st.st_mtime * 1000 * 1000 > before)
+		    !S_ISREG(st.st_mode) || (int64_t)st.st_mtime * 1000 * 1000 > before ||
+		    is_live(g, entry->d_name))
 			continue;
 		unlinkat(g->log_dir, entry->d_name, 0);
 	}

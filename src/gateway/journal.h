@@ -4,9 +4,11 @@
  * (egress/event.h), appended with one write(2). Opened at the first event.
  *
  * Bounded under floods, with exact counts: of identical denials (same host, port, way in and code)
- * JOURNAL_SAME_MAX are written in a minute, of denials of all kinds JOURNAL_DENIALS_MAX; the rest is
- * counted, and the minute's end writes one event with "repeat" for each kind. DNS denials have one
- * line per name and minute. A file of JOURNAL_SIZE_MAX takes allowed connections and counts only.
+ * JOURNAL_SAME_MAX are written in a minute, of denials of all kinds JOURNAL_DENIALS_MAX; the rest
+ * is counted, and the minute's end writes one event with "repeat" for each kind. DNS denials have
+ * one line per name and minute. A file of JOURNAL_SIZE_MAX takes allowed connections only, and
+ * counts by code and way in; one of JOURNAL_FULL takes no new connection, so that no session can
+ * fill the disk on which all the others have their logs too.
  */
 #pragma once
 
@@ -18,6 +20,7 @@
 #define JOURNAL_WINDOW_MS 60000
 #define JOURNAL_KINDS 256u
 #define JOURNAL_SIZE_MAX (32u * 1024 * 1024)
+#define JOURNAL_FULL (256u * 1024 * 1024)
 
 struct journal;
 

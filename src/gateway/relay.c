@@ -25,6 +25,7 @@ struct pipe {
 struct flow {
 	int from, to; /* borrowed */
 	struct pipe pipe;
+	struct buf first; /* owned; goes out before anything is read */
 	bool has_pipe;
 	size_t held; /* bytes in the pipe */
 	bool ended;  /* nothing more comes from `from` */
@@ -119,12 +120,31 @@ static int drain(struct flow *f)
 	return n == 0 || errno == EAGAIN || errno == EINTR ? 0 : -1;
 }
 
+static int send_first(struct flow *f)
+{
+	ssize_t n = send(f->to, f->first.data, f->first.len, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR ? 0 : -1;
+	f->bytes += (uint64_t)n;
+	buf_consume(&f->first, (size_t)n);
+	if (!f->first.len)
+		buf_release(&f->first);
+	return 0;
+}
+
 /* Moves what can be moved now and says what to wait for. -1: one side is broken. */
 static int pump(struct flow *f)
 {
 	uint64_t until = f->bytes + TURN_BYTES;
 
 	f->want_read = f->want_write = false;
+	if (f->first.len && send_first(f) < 0)
+		return -1;
+	if (f->first.len) {
+		f->want_write = true;
+		return 0;
+	}
 	while (!f->shut && f->bytes < until) {
 		int in = 0, out = 0;
 		if (!f->ended) {
@@ -162,7 +182,7 @@ static void watch(uv_poll_t *poll, int *now, int want)
 		return;
 	*now = want;
 	if (want)
-		uv_poll_start(poll, want, on_event);
+		uv_poll_start(poll, want | UV_PRIORITIZED, on_event);
 	else
 		uv_poll_stop(poll);
 }
@@ -196,8 +216,9 @@ static void on_event(uv_poll_t *poll, int status, int events)
 {
 	struct relay *r = poll->data;
 
-	(void)events;
-	if (status < 0)
+	/* splice(2) does not get past urgent data, while the socket stays readable. TLS knows none.
+	 */
+	if (status < 0 || (events & UV_PRIORITIZED))
 		over(r);
 	else if (r->over)
 		step(r);
@@ -214,8 +235,25 @@ static void on_idle(uv_timer_t *timer)
 		uv_timer_start(timer, on_idle, r->idle_ms - quiet, 0);
 }
 
-struct relay *relay_start(uv_loop_t *loop, int near, int far, uint64_t idle_ms, relay_over_fn fn,
-			  void *data)
+static void on_closed(uv_handle_t *handle)
+{
+	struct relay *r = handle->data;
+
+	if (--r->n_handles == 0)
+		free(r);
+}
+
+static bool open_poll(struct relay *r, uv_poll_t *poll, int fd)
+{
+	if (uv_poll_init(r->loop, poll, fd) < 0)
+		return false;
+	poll->data = r;
+	r->n_handles++;
+	return true;
+}
+
+struct relay *relay_start(uv_loop_t *loop, int near, int far, struct buf *first, uint64_t idle_ms,
+			  relay_over_fn fn, void *data)
 {
 	struct relay *r = mem_new(1, sizeof(*r));
 
@@ -224,16 +262,24 @@ struct relay *relay_start(uv_loop_t *loop, int near, int far, uint64_t idle_ms, 
 			     .moved_ms = uv_now(loop),
 			     .up = { .from = near, .to = far },
 			     .down = { .from = far, .to = near },
-			     .n_handles = 3,
 			     .over = fn,
 			     .data = data };
-	uv_poll_init(loop, &r->near, near);
-	uv_poll_init(loop, &r->far, far);
+	if (!open_poll(r, &r->near, near)) {
+		free(r);
+		return NULL;
+	}
+	if (!open_poll(r, &r->far, far)) {
+		uv_close((uv_handle_t *)&r->near, on_closed);
+		return NULL;
+	}
 	uv_timer_init(loop, &r->idle);
-	r->near.data = r->far.data = r->idle.data = r;
+	r->idle.data = r;
+	r->n_handles++;
+	r->up.first = *first;
+	*first = BUF(first->max);
 	uv_timer_start(&r->idle, on_idle, idle_ms, 0);
 	watch(&r->near, &r->near_events, UV_READABLE);
-	watch(&r->far, &r->far_events, UV_READABLE);
+	watch(&r->far, &r->far_events, UV_READABLE | (r->up.first.len ? UV_WRITABLE : 0));
 	return r;
 }
 
@@ -247,19 +293,12 @@ uint64_t relay_down(const struct relay *r)
 	return r->down.bytes;
 }
 
-static void on_closed(uv_handle_t *handle)
-{
-	struct relay *r = handle->data;
-
-	if (--r->n_handles == 0)
-		free(r);
-}
-
 void relay_stop(struct relay *r)
 {
 	r->over = NULL;
 	give_pipe(&r->up);
 	give_pipe(&r->down);
+	buf_fini(&r->up.first);
 	uv_close((uv_handle_t *)&r->near, on_closed);
 	uv_close((uv_handle_t *)&r->far, on_closed);
 	uv_close((uv_handle_t *)&r->idle, on_closed);

@@ -233,6 +233,48 @@ static void what_cannot_be_written_is_said(void **state)
 	assert_int_equal(umount2(r->dir, MNT_DETACH), 0);
 }
 
+static void make_file(struct rig *r, const char *text, off_t size)
+{
+	_cleanup_free_ char *path = mem_printf("%s/" SESSION ".jsonl", r->dir);
+	_cleanup_fd_ int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0640);
+
+	assert_int_equal(ftruncate(fd, size), 0);
+	assert_int_equal(pwrite(fd, text, strlen(text), size), strlen(text));
+}
+
+static void a_full_file_takes_no_new_connection(void **state)
+{
+	struct rig *r = *state;
+	_cleanup_free_ char *path = mem_printf("%s/" SESSION ".jsonl", r->dir);
+	struct egress_event e = allowed(1);
+	struct stat before, after;
+
+	make_file(r, "\n", JOURNAL_FULL);
+	assert_int_equal(stat(path, &before), 0);
+	assert_false(journal_write(r->j, &e));
+	for (int i = 0; i < 1000; i++) {
+		_cleanup_free_ char *host = mem_printf("n%d.test", i);
+		assert_true(deny(r, EGRESS_PROXY, host));
+	}
+	e.open = false;
+	e.closed = true;
+	assert_true(journal_write(r->j, &e));
+	run_for(r);
+	assert_int_equal(stat(path, &after), 0);
+	/* The end of a connection, and one count. */
+	assert_in_range(after.st_size - before.st_size, 100, 1000);
+}
+
+static void half_a_line_does_not_take_the_next_with_it(void **state)
+{
+	struct rig *r = *state;
+
+	make_file(r, "{\"ts\":1", 0);
+	assert_true(deny(r, EGRESS_PROXY, "x.test"));
+	_cleanup_free_ char *text = text_of(r);
+	assert_non_null(strstr(text, "{\"ts\":1\n{\"ts\":"));
+}
+
 static void a_link_in_its_place_is_not_followed(void **state)
 {
 	struct rig *r = *state;
@@ -276,6 +318,8 @@ int main(void)
 		T(a_refused_name_has_one_line_a_minute),
 		T(the_end_of_a_session_writes_what_was_counted),
 		T(what_cannot_be_written_is_said),
+		T(a_full_file_takes_no_new_connection),
+		T(half_a_line_does_not_take_the_next_with_it),
 		T(a_link_in_its_place_is_not_followed),
 		T(old_files_go_and_others_stay),
 	};

@@ -2,6 +2,7 @@
 #include "gateway/relay.h"
 
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -32,8 +33,9 @@ static void on_over(void *data)
 	r->over++;
 }
 
-static int setup(void **state)
+static struct rig *rig_open(const char *first_text)
 {
+	struct buf first = BUF(64);
 	struct rig *r = mem_new(1, sizeof(*r));
 	int pair[2];
 
@@ -46,8 +48,22 @@ static int setup(void **state)
 			 0);
 	r->far = pair[0];
 	r->server = pair[1];
-	r->relay = relay_start(&r->loop, r->near, r->far, 50, on_over, r);
-	*state = r;
+	buf_put_text(&first, first_text);
+	r->relay = relay_start(&r->loop, r->near, r->far, &first, 50, on_over, r);
+	assert_int_equal(first.len, 0);
+	buf_fini(&first);
+	return r;
+}
+
+static int setup(void **state)
+{
+	*state = rig_open("");
+	return 0;
+}
+
+static int setup_after_hello(void **state)
+{
+	*state = rig_open("hello");
 	return 0;
 }
 
@@ -88,6 +104,18 @@ static void bytes_go_both_ways_and_are_counted(void **state)
 	assert_int_equal(relay_up(r->relay), 5);
 	assert_int_equal(relay_down(r->relay), 6);
 	assert_int_equal(r->over, 0);
+}
+
+static void what_was_read_before_goes_first(void **state)
+{
+	struct rig *r = *state;
+	char in[16];
+
+	assert_int_equal(write(r->client, " and more", 9), 9);
+	turn(r);
+	assert_int_equal(read(r->server, in, sizeof(in)), 14);
+	assert_memory_equal(in, "hello and more", 14);
+	assert_int_equal(relay_up(r->relay), 14);
 }
 
 static void the_end_of_one_direction_leaves_the_other(void **state)
@@ -150,6 +178,43 @@ static void a_side_that_fails_is_the_end(void **state)
 	assert_int_equal(r->over, 1);
 }
 
+static void tcp_pair(int ret[2])
+{
+	struct sockaddr_in at = { .sin_family = AF_INET,
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t len = sizeof(at);
+	_cleanup_fd_ int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_int_equal(bind(listener, (struct sockaddr *)&at, sizeof(at)), 0);
+	assert_int_equal(listen(listener, 1), 0);
+	assert_int_equal(getsockname(listener, (struct sockaddr *)&at, &len), 0);
+	ret[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(connect(ret[0], (struct sockaddr *)&at, sizeof(at)), 0);
+	ret[1] = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	assert_true(ret[1] >= 0);
+}
+
+/* The socket would be readable, and nothing could be read. */
+static void urgent_data_is_the_end(void **state)
+{
+	struct rig *r = *state;
+	struct buf none = BUF(1);
+	int pair[2];
+
+	relay_stop(r->relay);
+	fd_close(&r->far);
+	fd_close(&r->server);
+	tcp_pair(pair);
+	r->server = pair[0];
+	r->far = pair[1];
+	r->relay = relay_start(&r->loop, r->near, r->far, &none, 60000, on_over, r);
+	assert_int_equal(send(r->server, "abc", 3, 0), 3);
+	assert_int_equal(send(r->server, "!", 1, MSG_OOB), 1);
+	assert_int_equal(send(r->server, "def", 3, 0), 3);
+	turn(r);
+	assert_int_equal(r->over, 1);
+}
+
 static void silence_is_the_end(void **state)
 {
 	struct rig *r = *state;
@@ -181,9 +246,12 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		T(bytes_go_both_ways_and_are_counted),
+		cmocka_unit_test_setup_teardown(what_was_read_before_goes_first, setup_after_hello,
+						teardown),
 		T(the_end_of_one_direction_leaves_the_other),
 		T(a_full_side_stops_the_other),
 		T(a_side_that_fails_is_the_end),
+		T(urgent_data_is_the_end),
 		T(silence_is_the_end),
 		T(pipes_are_held_only_while_they_hold_bytes),
 	};

@@ -284,7 +284,7 @@ static void on_handover_failed(struct sandbox *s, uint32_t code)
 		return;
 	e->may_retry = (code == ESRCH || code == EPIPE) && e->tries < EXEC_TRIES;
 	if (!e->may_retry)
-		err_slug(&e->err, code ? (int)code : EIO, "internal",
+		err_slug(&e->err, link_errno(code), "internal",
 			 "the workspace could not be attached");
 	exec_die(e);
 }
@@ -354,8 +354,6 @@ void exec_run(struct runtime_exec *e, struct sandbox *s)
 		exec_fail_soon(e, -r, "no_capacity", "no pipes or memory for another command");
 		return;
 	}
-	if (e->egress)
-		gateway_bind(s, e->egress);
 	r = sandbox_attach(s, e->volume);
 	if (r < 0) {
 		pool_return(e->pool, s);
@@ -365,6 +363,10 @@ void exec_run(struct runtime_exec *e, struct sandbox *s)
 			exec_fail_soon(e, EPIPE, "internal", "the launcher is gone");
 		return;
 	}
+	/* Nothing runs before it has the command as well; and what went back to the pool above is
+	 * bound to nobody. */
+	if (e->egress)
+		gateway_bind(s, e->egress);
 	e->tries++;
 	e->sandbox = s;
 	e->state = EXEC_STARTING;

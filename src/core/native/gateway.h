@@ -34,7 +34,7 @@
 
 #define GATEWAY_QUEUE_MAX 65536u
 #define GATEWAY_LIVE_MS 1000
-/* No room for the descriptor of a session: tried again after. */
+/* What could not be sent, for want of descriptors or memory, is tried again after. */
 #define GATEWAY_RETRY_MS 100
 
 struct runtime;
@@ -79,7 +79,7 @@ void gateway_init(struct runtime *rt);
 void gateway_set(struct runtime *rt, int fd);
 /* Reads what the gateway has said until now, see struct gd_denied. */
 void gateway_drain(struct runtime *rt);
-/* Before the hand-over: from now on this sandbox works for that session. */
+/* Before its init gets a command: from now on this sandbox works for that session. */
 void gateway_bind(struct sandbox *s, struct runtime_egress *e);
 /* The sandbox is gone. */
 void gateway_unbind(struct sandbox *s);
