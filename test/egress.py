@@ -11,6 +11,7 @@ below good.test are allowed; what stands behind each is in NAMES.
 """
 
 import contextlib
+import copy
 import json
 import os
 import socket
@@ -231,10 +232,19 @@ class World:
     def __exit__(self, *exc_info):
         return self._stack.__exit__(*exc_info)
 
-    def new_server(self, env=None, **options):
-        return harness.Server(
-            dict(self._env, **(env or {})), build=self._build, knobs=self._knobs, **options
-        )
+    def new_server(self, env=None, hurry=None, **options):
+        env = dict(self._env, **(env or {}))
+        if hurry:
+            env["AIRLOCK_TEST_HURRY"] = str(hurry)
+        build = harness.KNOBS_BUILD if hurry else self._build
+        return harness.Server(env, build=build, knobs=self._knobs, **options)
+
+    @contextlib.contextmanager
+    def beside(self, env=None, **options):
+        """The same world around another server."""
+        other = copy.copy(self)
+        with self.new_server(env, **options) as other.server:
+            yield other
 
     # ---- Sessions ----
 

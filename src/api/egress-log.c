@@ -426,6 +426,8 @@ int egress_log_read(const struct egress_log_query *q, struct buf *out, size_t *r
 			pick_old(&s);
 			put_picked(&s, out);
 			*ret_skipped = s.skipped;
+			if (buf_is_full(out))
+				r = err_set(err, EOVERFLOW, "the events are too long");
 		}
 		scan_fini(&s);
 	}

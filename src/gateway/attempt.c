@@ -513,28 +513,38 @@ static void start_tunnel(struct attempt *a)
 
 /* ---- Reading the head and the ClientHello ---- */
 
-/* What a request that is not CONNECT asked for, for the log. */
-static void note_target(struct attempt *a, const struct head_proxy *head)
+/* What a request that is not CONNECT asked for, for the log. host: its Host field, if there is one.
+ */
+static void note_target(struct attempt *a, struct str target, struct str host)
 {
-	struct str target = head->target, authority = head->host;
+	static const struct {
+		const char *scheme;
+		uint16_t port;
+	} schemes[] = { { "http://", HTTP_PORT }, { "https://", TLS_PORT } };
+	uint16_t port = HTTP_PORT, given;
 
 	a->target_len = target.len < sizeof(a->target) ? target.len : sizeof(a->target);
 	memcpy(a->target, target.data, a->target_len);
-	if (target.len > 7 && str_eq_nocase((struct str){ target.data, 7 }, STR("http://"))) {
-		authority = str_from(target, 7);
-		const char *end = memchr(authority.data, '/', authority.len);
-		if (end)
-			authority.len = (size_t)(end - authority.data);
+	for (size_t i = 0; i < ARRAY_SIZE(schemes); i++) {
+		struct str scheme = str_of(schemes[i].scheme);
+		if (target.len <= scheme.len ||
+		    !str_eq_nocase((struct str){ target.data, scheme.len }, scheme))
+			continue;
+		struct str rest = str_from(target, scheme.len);
+		port = schemes[i].port;
+		str_split(&rest, '/', &host);
+		break;
 	}
-	if (!authority.len)
+	if (!host.len)
 		return;
-	egress_authority_parse(authority, &a->host, &a->port);
-	if (a->host.kind == EGRESS_HOST_BAD || !memchr(authority.data, ':', authority.len)) {
-		egress_host_parse(authority, &a->host);
-		a->port = 0;
+	egress_authority_parse(host, &a->host, &given);
+	if (a->host.kind == EGRESS_HOST_BAD || !memchr(host.data, ':', host.len)) {
+		egress_host_parse(host, &a->host);
+		given = 0;
 	}
-	if (!a->port)
-		a->port = HTTP_PORT;
+	/* On the direct path it is known, whatever the request says. */
+	if (a->kind == NET_PROXY)
+		a->port = given ? given : port;
 	a->has_host = a->host.kind != EGRESS_HOST_BAD;
 }
 
@@ -547,12 +557,13 @@ static void on_head(struct attempt *a, size_t n)
 
 	bool good = head_parse_proxy(&a->scan, in, &arena, &head);
 	struct str method = { in.data, a->scan.target - 1 };
+	struct str target = { in.data + a->scan.target, a->scan.version - 1 - a->scan.target };
 	a->is_connect = a->kind == NET_PROXY && str_eq(method, STR("CONNECT"));
 	if (good && a->is_connect) {
 		egress_authority_parse(head.target, &a->host, &a->port);
 		a->has_host = true;
-	} else if (good) {
-		note_target(a, &head);
+	} else if (!a->is_connect) {
+		note_target(a, target, good ? head.host : (struct str){ NULL, 0 });
 	}
 	buf_consume(&a->in, n);
 	if (good || !a->is_connect) {

@@ -141,6 +141,9 @@ static _Noreturn void become(const struct launcher *l, const struct program *x)
 	/* Cleared by the change of ids. */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
 		_exit(1);
+	/* By path where that goes: before Linux 6.14 a process executed by descriptor is named by
+	 * the number of it. */
+	execve(path, (char *const *)(uintptr_t)x->words, envp);
 	syscall(SYS_execveat, program, "", (char *const *)(uintptr_t)x->words, envp, AT_EMPTY_PATH);
 	_exit(1);
 }

@@ -284,7 +284,7 @@ static void on_handover_failed(struct sandbox *s, uint32_t code)
 		return;
 	e->may_retry = (code == ESRCH || code == EPIPE) && e->tries < EXEC_TRIES;
 	if (!e->may_retry)
-		err_slug(&e->err, code ? (int)code : EIO, "internal",
+		err_slug(&e->err, link_errno(code), "internal",
 			 "the workspace could not be attached");
 	exec_die(e);
 }

@@ -37,7 +37,7 @@ struct gateway_live {
 	struct gateway_word word;
 	struct deadline deadline; /* of the answer; when that has come: of telling it */
 	bool answered;
-	struct runtime_live found[EGRESS_TUNNELS_SESSION];
+	struct runtime_live *found; /* owned */
 	size_t n;
 	runtime_live_fn fn;
 	void *data;
@@ -135,10 +135,13 @@ static int send_end(int fd, const struct runtime_egress *e)
 	return wire_send(fd, DG_SESSION_END, 0, &body, sizeof(body), NULL, 0);
 }
 
+/* Of a session that ended meanwhile the gateway may never have heard. */
 static int send_bind(int fd, const struct sandbox *s)
 {
 	const struct dg_bind body = { .sandbox = s->id, .session = s->egress->number };
 
+	if (s->egress->closed)
+		return 0;
 	return wire_send(fd, DG_BIND, 0, &body, sizeof(body), NULL, 0);
 }
 
@@ -196,21 +199,12 @@ static void flush(struct runtime *rt)
 	}
 	if (!g->socket)
 		return;
-	switch (r) {
-	case 0:
-	case -EAGAIN:
-		watch(g->socket, r == -EAGAIN);
-		break;
-	case -EMFILE:
-	case -ENFILE:
-	case -ENOMEM:
-	case -ETOOMANYREFS:
+	/* No descriptors or memory now; the end of a gateway is for the read side to see. */
+	if (r < 0 && r != -EAGAIN)
 		deadline_set(&rt->deadlines, &g->retry, clock_monotonic_ms() + GATEWAY_RETRY_MS,
 			     on_retry);
-		break;
-	default:
-		lose(rt, "its socket failed");
-	}
+	else
+		watch(g->socket, r == -EAGAIN);
 }
 
 /* ---- The socket ---- */
@@ -327,13 +321,16 @@ static bool on_denied(struct runtime *rt, struct wire_msg *msg)
  * the message says. */
 static bool read_live(struct gateway_live *l, int fd, uint32_t n)
 {
-	struct egress_live raw[EGRESS_TUNNELS_SESSION];
-	size_t len = n * sizeof(raw[0]);
+	size_t len = n * sizeof(struct egress_live);
 	struct stat st;
 
-	if (n > EGRESS_TUNNELS_SESSION || fcntl(fd, F_GET_SEALS) < 0 || fstat(fd, &st) < 0 ||
-	    st.st_size != (off_t)len || pread(fd, raw, len, 0) != (ssize_t)len)
+	if (n > EGRESS_TUNNELS_ALL || fcntl(fd, F_GET_SEALS) < 0 || fstat(fd, &st) < 0 ||
+	    st.st_size != (off_t)len)
 		return false;
+	_cleanup_free_ struct egress_live *raw = mem_new(n + 1, sizeof(*raw));
+	if (pread(fd, raw, len, 0) != (ssize_t)len)
+		return false;
+	l->found = mem_new(n + 1, sizeof(l->found[0]));
 	for (size_t i = 0; i < n; i++)
 		l->found[i] =
 			(struct runtime_live){ raw[i].conn, raw[i].bytes_up, raw[i].bytes_down };
@@ -515,6 +512,7 @@ static void tell_live(struct runtime *rt, struct gateway_live *l)
 	unsay(rt, &l->word);
 	egress_unref(l->egress);
 	l->fn(l->data, l->answered ? l->found : NULL, l->n);
+	free(l->found);
 	free(l);
 }
 

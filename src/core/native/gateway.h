@@ -34,7 +34,7 @@
 
 #define GATEWAY_QUEUE_MAX 65536u
 #define GATEWAY_LIVE_MS 1000
-/* No room for the descriptor of a session: tried again after. */
+/* What could not be sent, for want of descriptors or memory, is tried again after. */
 #define GATEWAY_RETRY_MS 100
 
 struct runtime;

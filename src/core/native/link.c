@@ -306,7 +306,8 @@ static bool on_policy(struct runtime *rt, struct wire_msg *msg)
 		return false;
 	if (rt->config.policy)
 		answer_body.code =
-			rt->config.policy(rt->data, body.code ? -1 : msg->fds[0], body.code);
+			rt->config.policy(rt->data, body.code ? -1 : msg->fds[0],
+					  body.code ? (uint32_t)link_errno(body.code) : 0);
 	link_tell(rt, DL_POLICY, &answer_body, sizeof(answer_body));
 	return true;
 }

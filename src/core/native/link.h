@@ -16,6 +16,7 @@
  */
 #pragma once
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
@@ -73,6 +74,12 @@ int link_try(struct runtime *rt, uint8_t type, const void *body, size_t len);
 static inline bool link_is_congested(const struct link *l)
 {
 	return l->n_queued > 0 || l->full;
+}
+
+/* An errno that came in a message and is not 0, as one that can be one. */
+static inline int link_errno(uint32_t code)
+{
+	return code && code < 4096 ? (int)code : EIO;
 }
 
 #define LINK_BIT(type) (UINT64_C(1) << (type))

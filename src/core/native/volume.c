@@ -126,10 +126,10 @@ static bool failed(const struct wire_msg *msg, struct err *err)
 	case EMFILE:
 	case ENFILE:
 	case ENOMEM:
-		err_slug(err, (int)done.code, "no_capacity", "%s", done.text);
+		err_slug(err, link_errno(done.code), "no_capacity", "%s", done.text);
 		break;
 	default:
-		err_slug(err, (int)done.code, "internal", "%s", done.text);
+		err_slug(err, link_errno(done.code), "internal", "%s", done.text);
 	}
 	return true;
 }
@@ -269,7 +269,8 @@ static void on_stat(struct runtime *rt, void *data, struct wire_msg *msg)
 	else
 		body.code = EPIPE;
 	if (body.code)
-		err_slug(&err, (int)body.code, "internal", "the workspace cannot be measured");
+		err_slug(&err, link_errno(body.code), "internal",
+			 "the workspace cannot be measured");
 	c->fn(c->data, body.used_bytes, body.code ? &err : NULL);
 }
 

@@ -1,0 +1,929 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Egress under attack and under failure: malformed requests and first bytes, names that lie, floods,
+peers that misbehave, and processes, descriptors, disks and name servers that are not there.
+
+After each the server is alive, nothing was reached that is not allowed, and the log is exact. Nothing
+here waits for a time-out but on a gateway whose times are 25 times shorter (world `hurried`).
+"""
+
+import contextlib
+import json
+import os
+import resource
+import signal
+import subprocess
+import threading
+import time
+
+import pytest
+
+import egress
+import harness
+import nameserver
+import reach
+from egress import allow, brief, deny
+from harness import KEYS
+from nameserver import PUBLIC, NameServer
+
+LIAR = "93.184.216.59"
+HURRY = 25
+GOOD = "www.good.test:443"
+
+
+@pytest.fixture(scope="module")
+def world():
+    why = egress.missing()
+    if why:
+        pytest.skip(why)
+    with egress.World() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def liar(world):
+    server = NameServer(world.net, LIAR)
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="module")
+def lied_to(world, liar):
+    with world.beside({"SANDBOX_EGRESS_DNS": LIAR}) as other:
+        yield other
+
+
+@pytest.fixture(scope="module")
+def hurried(world, liar):
+    why = harness.runnable(harness.KNOBS_BUILD)
+    if why:
+        (pytest.fail if harness.CI else pytest.skip)(why)
+    with world.beside({"SANDBOX_EGRESS_DNS": LIAR}, hurry=HURRY) as other:
+        yield other
+
+
+@pytest.fixture
+def session(world):
+    with world.opened() as made:
+        yield made
+        # Alive, and as strict as before.
+        good, bad = world.reach(
+            made, ["proxy", {"authority": GOOD}], ["proxy", {"authority": "never.test:443"}]
+        )
+        assert (good["status"], good["got"], bad["status"]) == (200, 100, 403)
+
+
+def one(world, session, attempt, n=1):
+    """The result of one attempt, and its events."""
+    before = len(world.logged(session))
+    (result,) = world.reach(session, attempt)
+    assert "error" not in result, result
+    if n:
+        events = world.events(session, before + n)
+    else:
+        events = world.logged(session)
+    assert len(events) == before + n, events[before:]
+    return result, events[before:]
+
+
+# ---- The authority of a CONNECT (172, 173, 178, 179, 181, 182) ---------------------------------
+
+LITERALS = [
+    "93.184.216.34", "10.0.0.1", "127.0.0.1", "169.254.169.254", "0.0.0.0", "255.255.255.255",
+    "[::]", "[::1]", "[fd00:ec2::254]", "[2606:2800:220:1::20]", "[::ffff:93.184.216.34]",
+    "[fe80::1%25lo]", "[fe80::1%lo]", "::1", "2130706433", "0x7f000001", "017700000001", "0177.0.0.1",
+    "127.1", "127.0.1", "127.0.0.1.", "0x7f.1", "0", "0x7f.0x0.0x0.0x1", "1572395042",
+]
+BAD_HOSTS = [
+    "a..good.test", ".www.good.test", "www.good.test..", "*.good.test", "www.good.test:443",
+    "user@www.good.test", "user:secret@www.good.test", "http://www.good.test", "www.good.test/x",
+    "www.good.test#x", "www.good.test\\", "%77ww.good.test", "www%2egood.test", "w" * 64 + ".good.test",
+    ("a" * 61 + ".") * 4 + "good.test", "www.good.test.1", "www.good.test.0x1", "1.2.3.4.5", "256.1.1.1",
+    "0xg.0x1", "[www.good.test]", "[::1", "::1]", "[1.2.3.4", "[:::1]", "xn--99999999.good.test",
+    "xn--.good.test", "www.good.test,evil.test", "www.good.test;", "good test".replace(" ", "+") + ".test",
+    "", "-", "www|good.test", "{www}.good.test",
+]
+# A name on the list, spelled in ways that mean the same.
+SAME = ["WWW.GOOD.TEST", "www.good.test.", "WwW.gOOd.tEsT."]
+PORTS = ["", "0", "80", "22", "65536", "0443", "+443", "-443", "443x", "0x1bb", "https", "4430",
+         "44 3".replace(" ", "_"), "99999999999999999999443"]
+# Bytes that no target holds: the head is malformed, whatever the name.
+NEVER = ["www.good.test\0.evil.test", "www.good.test\r", "www.good.test\n", "www.good.test ", "\twww.good.test",
+         "w\xc3\xbcw.good.test", "www\xe3\x80\x82good.test", "\xef\xbc\x91\xef\xbc\x92\xef\xbc\x97.0.0.1",
+         "www.good.test\x7f", "www.good.test\x1b[31m"]
+
+
+def test_address_literals_are_refused_in_every_spelling(world, session):
+    results = world.reach(session, *[["proxy", {"authority": x + ":443"}] for x in LITERALS])
+    assert [result["status"] for result in results] == [403] * len(LITERALS)
+    assert [brief(event) for event in world.events(session, len(LITERALS))] == [
+        deny(x, "literal") for x in LITERALS
+    ]
+
+
+def test_names_that_are_no_names_are_refused(world, session):
+    results = world.reach(session, *[["proxy", {"authority": x + ":443"}] for x in BAD_HOSTS])
+    assert [(x, r["status"]) for x, r in zip(BAD_HOSTS, results)] == [(x, 403) for x in BAD_HOSTS]
+    events = world.events(session, len(BAD_HOSTS))
+    assert [(x, brief(e)) for x, e in zip(BAD_HOSTS, events)] == [
+        (x, deny("", "bad_host")) for x in BAD_HOSTS
+    ]
+
+
+def test_case_and_one_final_dot_change_nothing(world, session):
+    results = world.reach(
+        session, *[["proxy", {"authority": x + ":443", "name": y}] for x in SAME for y in SAME]
+    )
+    assert [result.get("got") for result in results] == [100] * 9
+    events = world.events(session, 9)
+    assert {brief(event) for event in events} == {allow("www.good.test")}
+
+
+def test_a_label_of_punycode_that_decodes_is_a_name(world, session):
+    result, (event,) = one(world, session, ["proxy", {"authority": "xn--bcher-kva.good.test:443"}])
+    assert (result["status"], brief(event)) == (502, deny("xn--bcher-kva.good.test", "dns_fail"))
+
+
+def test_ports_are_strict(world, session):
+    results = world.reach(
+        session, *[["proxy", {"authority": "www.good.test:" + port}] for port in PORTS],
+        ["proxy", {"authority": "www.good.test"}],
+    )
+    assert {result["status"] for result in results} == {403}
+    events = world.events(session, len(PORTS) + 1)
+    numbers = {"80": 80, "22": 22, "4430": 4430}
+    for port, event in zip(PORTS + ["none"], events):
+        number = numbers.get(port, 0)
+        assert brief(event) == deny("www.good.test", "port", port=number)
+        assert event["reason"] == "port %d not allowed" % number
+
+
+@pytest.mark.parametrize("host", NEVER, ids=range(len(NEVER)))
+def test_bytes_that_no_target_holds_close_the_connection(world, session, host):
+    raw = "CONNECT %s:443 HTTP/1.1\r\nHost: x\r\n\r\n" % host
+    result, (event,) = one(world, session, ["proxy", {"authority": "", "raw": raw}])
+    assert result["status"] is None and result["rest"] == ""
+    assert brief(event) == deny("", "error", port=None)
+    assert event["reason"] == "proxy error: malformed request"
+
+
+# ---- Heads (184, 185, 187, smuggling) ----------------------------------------------------------
+
+LINE = "CONNECT www.good.test:443 HTTP/1.1\r\n"
+MALFORMED = {
+    "bare LF": "CONNECT www.good.test:443 HTTP/1.1\nHost: x\n\n",
+    "bare LF after the line": "CONNECT www.good.test:443 HTTP/1.1\nHost: x\r\n\r\n",
+    "bare CR": "CONNECT www.good.test:443 HTTP/1.1\rHost: x\r\n\r\n",
+    "two blanks": "CONNECT  www.good.test:443 HTTP/1.1\r\n\r\n",
+    "tab": "CONNECT\twww.good.test:443 HTTP/1.1\r\n\r\n",
+    "two targets": "CONNECT www.good.test:443 evil.test:443 HTTP/1.1\r\n\r\n",
+    "no version": "CONNECT www.good.test:443\r\n\r\n",
+    "HTTP/0.9": "CONNECT www.good.test:443 HTTP/0.9\r\n\r\n",
+    "HTTP/2.0": "CONNECT www.good.test:443 HTTP/2.0\r\n\r\n",
+    "HTTP/1.2": "CONNECT www.good.test:443 HTTP/1.2\r\n\r\n",
+    "lower case version": "CONNECT www.good.test:443 http/1.1\r\n\r\n",
+    "two hosts": LINE + "Host: www.good.test\r\nHost: evil.test\r\n\r\n",
+    "length": LINE + "Host: x\r\nContent-Length: 5\r\n\r\nhello",
+    "chunked": LINE + "Host: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "coding": LINE + "Host: x\r\nTransfer-Encoding: gzip\r\n\r\n",
+    "length and chunked": LINE + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "folded field": LINE + "Host: x\r\n evil.test\r\n\r\n",
+    "blank before the colon": LINE + "Host : x\r\n\r\n",
+    "no colon": LINE + "Host\r\n\r\n",
+    "no name": LINE + ": x\r\n\r\n",
+    "NUL in a field": LINE + "Host: x\0y\r\n\r\n",
+    "CR in a field": LINE + "Host: x\ry\r\n\r\n",
+    "not a token": "CONN(ECT www.good.test:443 HTTP/1.1\r\n\r\n",
+    "TLS to the proxy": "\x16\x03\x01\x00\x05hello\r\n\r\n",
+    "SOCKS5": "\x05\x01\x00\r\n\r\n",
+}
+FINE = {
+    "HTTP/1.0": "CONNECT www.good.test:443 HTTP/1.0\r\n\r\n",
+    "no host": LINE + "\r\n",
+    "a host that differs": LINE + "Host: evil.test\r\n\r\n",
+    "credentials": LINE + "Host: x\r\nProxy-Authorization: Basic c2VjcmV0OnNlY3JldA==\r\n\r\n",
+    "forwarded": LINE + "Via: 1.1 relay\r\nForwarded: for=127.0.0.1\r\nX-Forwarded-Host: evil.test\r\n"
+    "X-Forwarded-For: 10.0.0.1\r\n\r\n",
+    "keep-alive": LINE + "Connection: keep-alive\r\nProxy-Connection: keep-alive\r\n\r\n",
+}
+OTHER_METHODS = ["GET", "POST", "PUT", "HEAD", "DELETE", "OPTIONS", "TRACE", "PATCH", "PRI", "connect",
+                 "CONNECTX", "CONNEC"]
+
+
+@pytest.mark.parametrize("raw", MALFORMED.values(), ids=MALFORMED.keys())
+def test_a_malformed_head_is_closed_and_logged(world, session, raw):
+    result, (event,) = one(world, session, ["proxy", {"authority": "", "raw": raw}])
+    assert result["status"] is None and result["rest"] == "" and result["end"] in ("eof", "reset")
+    assert event["code"] == "error" and event["reason"] == "proxy error: malformed request"
+
+
+@pytest.mark.parametrize("raw", FINE.values(), ids=FINE.keys())
+def test_nothing_but_the_target_decides(world, session, raw):
+    result, (event,) = one(
+        world, session, ["proxy", {"authority": GOOD, "raw": raw, "line": "give 10\n"}]
+    )
+    assert (result["status"], result["got"]) == (200, 10)
+    assert brief(event) == allow("www.good.test")
+    # The peer sees what comes behind the answer, and no byte of the head.
+    assert world.peer.hellos[-1] == reach.hello("www.good.test")
+    other = raw.replace("www.good.test", "other.test").replace("evil.test", "www.good.test")
+    result, (event,) = one(world, session, ["proxy", {"authority": "", "raw": other}])
+    assert (result["status"], brief(event)) == (403, deny("other.test", "no_rule"))
+
+
+@pytest.mark.parametrize("method", OTHER_METHODS)
+def test_other_methods_are_405_whatever_they_ask(world, session, method):
+    for target in ("www.good.test:443", "https://www.good.test/", "/", "*"):
+        raw = "%s %s HTTP/1.1\r\nHost: www.good.test\r\n\r\n" % (method, target)
+        result, (event,) = one(world, session, ["proxy", {"authority": "", "raw": raw}])
+        assert (result["status"], event["code"]) == (405, "not_connect"), (target, result)
+        assert event["target"] == target and result["rest"] == ""
+
+
+def test_a_target_is_cut_at_200_and_cannot_break_a_line(world, session):
+    target = "http://a.test/" + '"\\,;\u0041' * 100
+    raw = "GET %s HTTP/1.1\r\n\r\n" % target
+    _, (event,) = one(world, session, ["proxy", {"authority": "", "raw": raw}])
+    assert event["target"] == target[:200] and len(event["target"]) == 200
+    assert all(0x20 <= ord(c) < 0x7F for line in world.lines(session) for c in line)
+
+
+def test_a_second_request_behind_the_first_is_not_one(world, session):
+    """184: what follows 200 is the tunnel's, what follows a refusal is nobody's."""
+    shown = world.code(
+        session,
+        "two = connect_head('www.good.test:443') + connect_head('evil.test:443')\n"
+        "status, _, s = ask(two)\n"
+        "first = [status, *map(len, [read_end(s)[0]])]\n"
+        "status, _, s = ask(connect_head('evil.test:443') + connect_head('www.good.test:443'))\n"
+        "show([first, [status, len(read_end(s)[0])]])\n",
+    )
+    assert shown == [[200, 0], [403, 0]]
+    assert [brief(event) for event in world.events(session, 2)] == [
+        deny("www.good.test", "not_tls"), deny("evil.test", "no_rule")
+    ]
+
+
+def test_a_hello_may_come_with_the_head(world, session):
+    shown = world.code(
+        session,
+        "status, _, s = ask(connect_head('www.good.test:443') + hello('www.good.test') + b'give 7\\n')\n"
+        "show([status, len(read_end(s)[0])])\n",
+    )
+    assert shown == [200, 7]
+    assert brief(world.events(session, 1)[0]) == allow("www.good.test")
+
+
+def test_a_head_may_come_in_single_bytes_but_not_be_too_long(world, session):
+    shown = world.code(
+        session,
+        "def slowly(data):\n"
+        "    s = connect(*PROXY)\n"
+        "    s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)\n"
+        "    try:\n"
+        "        for i in range(len(data)): s.send(data[i:i+1])\n"
+        "    except OSError: pass\n"
+        "    return s\n"
+        "head = connect_head('evil.test:443', b'X: ' + b'x' * 1000 + b'\\r\\n')\n"
+        "first = read_head(slowly(head))[:12].decode()\n"
+        "s = connect(*PROXY)\n"
+        "send(s, connect_head('evil.test:443', b'X: ' + b'x' * 20000 + b'\\r\\n'))\n"
+        "show([first, len(read_end(s)[0])])\n",
+    )
+    assert shown == ["HTTP/1.1 403", 0]
+    # Rung 0 leaves no event.
+    assert [brief(event) for event in world.events(session, 1)] == [deny("evil.test", "no_rule")]
+
+
+# ---- First bytes (188, 191) --------------------------------------------------------------------
+
+NAME = reach.server_name(b"www.good.test")
+ECH = reach.extension(0xFE0D, bytes(200))
+
+
+def message(*extensions):
+    return reach.record(reach.hello_message(b"".join(extensions)))
+
+
+# What is sent: (code behind CONNECT www.good.test, code on the direct path, host there); None: allowed.
+HELLOS = {
+    "plain": (message(NAME), None, None, "www.good.test"),
+    "upper case and dot": (message(reach.server_name(b"WWW.good.Test.")), None, None, "www.good.test"),
+    "encrypted hello beside it": (message(ECH, NAME), None, None, "www.good.test"),
+    "encrypted hello alone": (message(ECH), "no_sni", "no_sni", ""),
+    "no extension": (message(), "no_sni", "no_sni", ""),
+    "empty name": (message(reach.server_name(b"")), "no_sni", "no_sni", ""),
+    "empty list": (message(reach.extension(0, b"\0\0")), "no_sni", "no_sni", ""),
+    "two entries": (message(reach.server_name(b"www.good.test", b"evil.test")), "no_sni", "no_sni", ""),
+    "two extensions": (message(NAME, reach.server_name(b"evil.test")), "no_sni", "no_sni", ""),
+    "another name": (message(reach.server_name(b"evil.test")), "sni_mismatch", "no_rule", "evil.test"),
+    "another allowed name": (message(reach.server_name(b"exact.test")), "sni_mismatch", None, "exact.test"),
+    "an address": (message(reach.server_name(b"93.184.216.34")), "sni_mismatch", "literal", "93.184.216.34"),
+    "a number": (message(reach.server_name(b"2130706433")), "sni_mismatch", "literal", "2130706433"),
+    "NUL in the name": (message(reach.server_name(b"www.good.test\0.evil.test")), "sni_mismatch", "bad_host", ""),
+    "line end in the name": (message(reach.server_name(b"www.good.test\r\n")), "sni_mismatch", "bad_host", ""),
+    "UTF-8 in the name": (message(reach.server_name("wüw.good.test".encode())), "sni_mismatch", "bad_host", ""),
+    "longer than a name": (message(reach.server_name(b"w" * 300)), "no_sni", "no_sni", ""),
+    "one byte records": (reach.record(reach.hello_message(NAME), 1), None, None, "www.good.test"),
+    "a whole 16 KiB": (reach.hello("www.good.test", 16384), None, None, "www.good.test"),
+    "more than 16 KiB": (reach.hello("www.good.test", 16385 + 5, 8000), "not_tls", "not_tls", ""),
+    "HTTP": (b"GET / HTTP/1.1\r\nHost: www.good.test\r\n\r\n", "not_tls", "not_tls", ""),
+    "SSH": (b"SSH-2.0-OpenSSH_9.2\r\n", "not_tls", "not_tls", ""),
+    "alert": (b"\x15\x03\x01\x00\x02\x02\x28", "not_tls", "not_tls", ""),
+    "SSL 2": (b"\x80\x2e\x01\x03\x01" + bytes(46), "not_tls", "not_tls", ""),
+    "SSL 3": (b"\x16\x03\x00" + message(NAME)[3:], "not_tls", "not_tls", ""),
+    "server hello": (reach.record(b"\2" + reach.hello_message(NAME)[1:]), "not_tls", "not_tls", ""),
+    "empty record": (b"\x16\x03\x01\x00\x00" + message(NAME), "not_tls", "not_tls", ""),
+    "lengths that lie": (message(NAME[:-1] + b"t\0\0"), "not_tls", "not_tls", ""),
+    "behind another message": (reach.record(b"\0\0\0\0" + reach.hello_message(NAME)), "not_tls", "not_tls", ""),
+    "before another message": (reach.record(reach.hello_message(NAME) + b"\1\0\0\0"), "not_tls", "not_tls", ""),
+}
+
+
+@pytest.mark.parametrize("row", HELLOS.values(), ids=HELLOS.keys())
+def test_first_bytes(world, session, row):
+    first, by_proxy, by_name, host = row
+    peers = len(world.peer.hellos)
+    result, (event,) = one(
+        world, session, ["proxy", {"authority": GOOD, "first": first.hex(), "line": "give 9\n"}]
+    )
+    assert result["status"] == 200
+    assert brief(event) == ("www.good.test", 443, "proxy", "deny" if by_proxy else "allow", by_proxy)
+    assert result["got"] == (0 if by_proxy else 9) or len(first) > 16389 or b"\x16\x03\x01\x00\x01" in first
+    if by_proxy:
+        # It was connected to, and has not seen one byte.
+        assert len(world.peer.hellos) == peers
+    result, (event,) = one(
+        world, session, ["direct", {"address": "2001:db8::7", "first": first.hex(), "line": "give 9\n"}]
+    )
+    assert brief(event) == (host, 443, "direct", "deny" if by_name else "allow", by_name)
+
+
+@pytest.mark.parametrize("size", [517, 16384])
+def test_a_hello_in_single_bytes(world, session, size):
+    shown = world.code(
+        session,
+        "def slowly(s, data):\n"
+        "    s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)\n"
+        "    for i in range(len(data)): s.send(data[i:i+1])\n"
+        "    s.sendall(b'give 11\\n')\n"
+        "    return len(read_end(s)[0])\n"
+        "data = hello('www.good.test', %d)\n"
+        "s = ask(connect_head('www.good.test:443'))[2]\n"
+        "show([len(data), slowly(s, data), slowly(connect('1.2.3.4', 443), data)])\n" % size,
+    )
+    assert shown == [size, 11, 11]
+    assert [brief(event) for event in world.events(session, 2)] == [
+        allow("www.good.test"), allow("www.good.test", "direct")
+    ]
+
+
+# ---- Names that lie (170, 175, 176) ------------------------------------------------------------
+
+
+@pytest.fixture
+def lied(lied_to):
+    with lied_to.opened() as made:
+        yield made
+
+
+def resolve(world, session, word):
+    return one(world, session, ["proxy", {"authority": "%s.good.test:443" % word}])
+
+
+def test_2_11_a_name_that_turns_private_is_dialled_where_it_was_looked_at(lied_to, liar, lied):
+    result, (event,) = resolve(lied_to, lied, "rebind")
+    assert (result["status"], result["got"], event["ip"]) == (200, 100, PUBLIC)
+    # One question for each connection: there is no second answer between the look and the dial.
+    assert liar.count("rebind.good.test") == 1
+    result, (event,) = resolve(lied_to, lied, "rebind")
+    assert (result["status"], event["code"], event["ips"]) == (403, "addr_class", ["127.0.0.1"])
+    assert liar.count("rebind.good.test") == 2
+
+
+LIES = {
+    "split": ("rebind_suspected", 403),
+    "cname-private": ("addr_class", 403),
+    "cname-public": (None, 200),
+    "cname-loop": ("dns_fail", 502),
+    "cname-long": ("addr_class", 403),
+    "huge": (None, 200),
+    "huge-private": ("rebind_suspected", 403),
+    "many": ("rebind_suspected", 403),
+    "cut": ("dns_fail", 502),
+    "servfail": ("dns_fail", 502),
+    "refused": ("dns_fail", 502),
+    "empty": ("dns_fail", 502),
+    "lies-about-count": ("dns_fail", 502),
+    "pointer-loop": ("dns_fail", 502),
+    "wrong-length": ("dns_fail", 502),
+    "wrong-class": ("dns_fail", 502),
+}
+
+
+@pytest.mark.parametrize("word", LIES)
+def test_answers_of_a_name_server(lied_to, lied, word):
+    code, status = LIES[word]
+    result, (event,) = resolve(lied_to, lied, word)
+    assert (result["status"], event.get("code")) == (status, code)
+    assert len(event.get("ips", [])) <= 4
+    assert resolve(lied_to, lied, "www")[0]["status"] == 200
+
+
+@pytest.mark.parametrize("word", ["never", "short", "other-question", "other-number"])
+def test_a_name_server_without_a_fitting_answer_is_waited_for_with_an_end(hurried, word):
+    with hurried.opened() as session:
+        result, (event,) = resolve(hurried, session, word)
+        assert (result["status"], event["code"]) == (502, "dns_fail")
+
+
+def test_names_are_looked_up_only_when_they_are_connected_to(world, session):
+    """No question of a tenant leaves the host: nothing can be carried out in one."""
+    names = ["secret-%d.good.test" % i for i in range(50)]
+    results = world.reach(
+        session, *[["dns", {"name": name, "kind": kind}] for name in names for kind in (1, 28, 16)]
+    )
+    assert {result["rcode"] for result in results} == {0}
+    assert not [name for name in world.net.questions() if name.startswith("secret-")]
+    assert world.logged(session) == []
+
+
+def test_a_name_server_that_is_down_is_a_refusal(hurried, liar):
+    with hurried.opened() as session:
+        assert resolve(hurried, session, "www")[0]["status"] == 200
+        liar.dumb = True
+        try:
+            result, (event,) = resolve(hurried, session, "www")
+            assert (result["status"], event["code"]) == (502, "dns_fail")
+        finally:
+            liar.dumb = False
+        assert resolve(hurried, session, "www")[0]["status"] == 200
+
+
+def test_a_slow_name_server_holds_up_nobody_else(lied_to, liar, lied):
+    shown = lied_to.code(
+        lied,
+        "slow = [connect(*PROXY) for _ in range(60)]\n"
+        "for s in slow: s.sendall(connect_head('never.good.test:443'))\n"
+        "began = time.monotonic()\n"
+        "got = proxy('www.good.test:443')['got']\n"
+        "show([got, time.monotonic() - began])\n",
+    )
+    assert shown[0] == 100 and shown[1] < 2
+
+
+# ---- Time (194), with a gateway that is in a hurry ---------------------------------------------
+
+
+def test_what_comes_too_slowly_is_closed(hurried):
+    code = (
+        "def drip(s, data, seconds=0.02):\n"
+        "    began = time.monotonic()\n"
+        "    try:\n"
+        "        for i in range(len(data)):\n"
+        "            s.send(data[i:i+1])\n"
+        "            if select.select([s], [], [], seconds)[0]: break\n"
+        "        else: return 'never'\n"
+        "        got = read_end(s)[0]\n"
+        "    except OSError: got = b''\n"
+        "    return [len(got), time.monotonic() - began]\n"
+        "long = b'CONNECT www.good.test:443 HTTP/1.1\\r\\nX: ' + b'x' * 1000\n"
+        "h = hello('www.good.test', 2000)\n"
+        "show([drip(connect(*PROXY), long), drip(connect('1.2.3.4', 80), long),\n"
+        "      drip(ask(connect_head('www.good.test:443'))[2], h), drip(connect('1.2.3.4', 443), h),\n"
+        "      drip(connect('1.2.3.4', 53), b'\\1\\0' + bytes(256))])\n"
+    )
+    with hurried.opened() as session:
+        for result in hurried.code(session, code):
+            assert result != "never" and result[0] == 0 and result[1] < 10, result
+        # Rung 0 has no event; behind a 200 there is one to close.
+        assert [brief(event) for event in hurried.events(session, 1)] == [
+            deny("www.good.test", "not_tls")
+        ]
+
+
+def test_what_says_nothing_is_closed(hurried):
+    code = (
+        "socks = [connect(*PROXY), connect('1.2.3.4', 80), connect('1.2.3.4', 443),\n"
+        "         connect('1.2.3.4', 53), ask(connect_head('www.good.test:443'))[2]]\n"
+        "show([len(read_end(s)[0]) for s in socks])\n"
+    )
+    with hurried.opened() as session:
+        assert hurried.code(session, code) == [0] * 5
+        assert [brief(event) for event in hurried.events(session, 1)] == [
+            deny("www.good.test", "not_tls")
+        ]
+
+
+def test_an_address_that_does_not_answer_is_given_up_and_the_next_one_tried(hurried, liar):
+    liar._nowhere = lambda q, tcp: liar._only(q, nameserver.A, egress.NOWHERE)
+    liar._later = lambda q, tcp: liar._only(q, nameserver.A, egress.NOWHERE, egress.DEAD, PUBLIC)
+    with hurried.opened() as session:
+        result, (event,) = resolve(hurried, session, "nowhere")
+        assert (result["status"], event["code"], event["ips"]) == (502, "connect_fail", [egress.NOWHERE])
+        result, (event,) = resolve(hurried, session, "later")
+        assert (result["status"], result["got"]) == (200, 100)
+        assert event["ip"] == PUBLIC
+
+
+def test_an_idle_tunnel_is_closed_and_a_busy_one_is_not(hurried):
+    """120 s without a byte either way."""
+    code = (
+        "quiet = open_tunnel('www.good.test:443', line=b'hold\\n')\n"
+        "busy = open_tunnel('www.good.test:443', line=b'echo\\n')\n"
+        "began, n = time.monotonic(), 0\n"
+        "while not select.select([quiet], [], [], 0.2)[0]:\n"
+        "    busy.sendall(b'x'); n += len(busy.recv(1))\n"
+        "took = time.monotonic() - began\n"
+        "busy.sendall(b'y')\n"
+        "show([took, n, read_end(quiet)[1], busy.recv(1).decode()])\n"
+    )
+    with hurried.opened() as session:
+        took, n, end, last = hurried.code(session, code)
+        assert 120 / HURRY - 1 < took < 120 / HURRY + 10 and n > 5
+        assert end in ("eof", "reset") and last == "y"
+        assert {brief(event) for event in hurried.events(session, 2)} == {allow("www.good.test")}
+
+
+# ---- Floods (203) ------------------------------------------------------------------------------
+
+FLOOD = 5000
+
+
+def total(events):
+    return sum(event.get("repeat", 1) for event in events)
+
+
+def flood(world, session, name, n=FLOOD):
+    shown = world.code(
+        session,
+        "n = 0\n"
+        "for i in range(%d):\n"
+        "    status, _, s = ask(connect_head(%s))\n"
+        "    n += status == 403\n"
+        "    s.close()\n"
+        "show([n, proxy('www.good.test:443')['got']])\n" % (n, name),
+    )
+    assert shown == [n, 100]
+
+
+def test_a_flood_of_one_denial_is_counted_exactly(world):
+    session = world.session()
+    flood(world, session, "'evil.test:443'")
+    world.server.delete("/v1/sessions/" + session)
+    events = world.events(session)
+    denied = [event for event in events if event["decision"] == "deny"]
+    assert total(denied) == FLOOD and {brief(e) for e in denied} == {deny("evil.test", "no_rule")}
+    # A minute may turn meanwhile.
+    assert len(denied) <= 2 * 101 and [e for e in denied if "repeat" in e]
+    assert [brief(e) for e in events if e["decision"] == "allow"] == [allow("www.good.test")]
+
+
+def test_a_flood_of_different_denials_is_counted_exactly(world):
+    session = world.session()
+    flood(world, session, "'n%d.evil.test:443' % i")
+    world.server.delete("/v1/sessions/" + session)
+    denied = [event for event in world.events(session) if event["decision"] == "deny"]
+    assert total(denied) == FLOOD and {event["code"] for event in denied} == {"no_rule"}
+    assert len(denied) <= 2 * 1100
+    hosts = [event["host"] for event in denied if "repeat" not in event]
+    assert len(hosts) == len(set(hosts)) >= 1000
+
+
+def test_a_counted_flood_is_written_when_the_minute_ends(hurried):
+    with hurried.opened() as session:
+        flood(hurried, session, "'evil.test:443'", 300)
+        harness.wait_until(
+            lambda: total([e for e in hurried.logged(session) if e["decision"] == "deny"]) == 300,
+            15, "the rest was written",
+        )
+
+
+def test_connections_that_say_nothing_hold_up_nobody_else(world, session):
+    """More than one sandbox may have: the rest waits, and others do not notice."""
+    code = (
+        "socks = []\n"
+        "for i in range(250):\n"
+        "    s = socket.socket(); s.setblocking(False); s.connect_ex(PROXY); socks.append(s)\n"
+        "    s = socket.socket(); s.setblocking(False); s.connect_ex(('1.2.3.4', 443)); socks.append(s)\n"
+        "open('ready', 'w').close()\n"
+        "while not os.path.exists('go'): time.sleep(0.01)\n"
+        "for s in socks: s.close()\n"
+        "show(proxy('www.good.test:443')['got'])\n"
+    )
+    with harness.in_background(world.code, session, code) as result:
+        wait_for_file(world, session, "ready")
+        with world.opened() as other:
+            assert one(world, other, ["proxy", {"authority": GOOD}])[0]["got"] == 100
+        assert world.gateway_fds() < 1500
+        touch(world, session, "go")
+    assert result == [100]
+    assert [brief(event) for event in world.events(session, 1)] == [allow("www.good.test")]
+
+
+def touch(world, session, path):
+    world.server.post("/v1/sessions/%s/write" % session, {"path": path, "content": ""})
+
+
+def wait_for_file(world, session, path, seconds=20):
+    query = "/v1/sessions/%s/read?path=%s" % (session, path)
+    harness.wait_until(lambda: world.server.get(query).json["content"] == "", seconds, path)
+
+
+def test_the_65th_tunnel_of_a_session_is_refused(world, session):
+    shown = world.code(
+        session,
+        "socks = [open_tunnel('www.good.test:443', line=b'echo\\n') for _ in range(64)]\n"
+        "for s in socks: s.sendall(b'x'); s.recv(1)\n"
+        "over = [proxy('www.good.test:443')['status'], direct('1.2.3.4', 443, 'www.good.test')['got'],\n"
+        "        proxy('evil.test:443')['status']]\n"
+        "socks.pop().close()\n"
+        "while True:\n"
+        "    again = proxy('www.good.test:443')\n"
+        "    if again['status'] != 503: break\n"
+        "for s in socks: s.sendall(b'y')\n"
+        "show([over, again['status'], {s.recv(1).decode() for s in socks} == {'y'}])\n",
+    )
+    assert shown == [[503, 0, 403], 200, True]
+    events = world.events(session, 68)
+    assert [brief(event) for event in events[64:67]] == [
+        deny("www.good.test", "limit"), deny("www.good.test", "limit", "direct"),
+        deny("evil.test", "no_rule"),
+    ]
+    assert events[64]["reason"] == "too many connections"
+
+
+# ---- Peers that misbehave (193, 194) -----------------------------------------------------------
+
+
+def test_a_peer_that_never_reads_holds_a_bounded_amount(world, session):
+    code = (
+        "s = open_tunnel('www.good.test:443', line=b'deaf\\n'); s.setblocking(False)\n"
+        "sent = 0\n"
+        "while select.select([], [s], [], 0.5)[1]:\n"
+        "    sent += s.send(bytes(1 << 16))\n"
+        "got = proxy('www.good.test:443')['got']\n"
+        "s.close()\n"
+        "show([sent, got])\n"
+    )
+    before = harness.rss_kib(world.gateway)
+    sent, got = world.code(session, code)
+    assert got == 100 and 0 < sent < 64 << 20
+    assert harness.rss_kib(world.gateway) - before < 8192
+    held, fine = world.events(session, 2)
+    assert held["bytes_up"] <= sent + 200 and fine["bytes_down"] == 100
+
+
+def test_a_client_that_never_reads_holds_a_bounded_amount(world, session):
+    code = (
+        "socks = [open_tunnel('www.good.test:443', line=b'give 67108864\\n') for _ in range(8)]\n"
+        "time.sleep(0.3)\n"
+        "got = proxy('www.good.test:443')['got']\n"
+        "show(got)\n"
+    )
+    before = harness.rss_kib(world.gateway)
+    assert world.code(session, code) == 100
+    assert harness.rss_kib(world.gateway) - before < 8192
+    events = world.events(session, 9)
+    assert all(event["bytes_down"] < 64 << 20 for event in events)
+
+
+def test_a_storm_of_resets_leaves_nothing(world, session):
+    code = (
+        "for i in range(300):\n"
+        "    s = open_tunnel('www.good.test:443', line=b'echo\\n')\n"
+        "    s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))\n"
+        "    s.close()\n"
+        "for i in range(300):\n"
+        "    s = connect(*PROXY)\n"
+        "    s.send(b'CONN')\n"
+        "    s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))\n"
+        "    s.close()\n"
+        "show(1)\n"
+    )
+    before = world.gateway_fds()
+    assert world.code(session, code) == 1
+    events = world.events(session, 300)
+    assert len(events) == 300 and {event["decision"] for event in events} <= {"allow", "deny"}
+    harness.wait_until(lambda: world.gateway_fds() <= before + 64, 5, "descriptors are closed")
+
+
+# ---- Processes that die (202) ------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def stopped(pid):
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def test_a_gateway_that_is_killed_ends_tunnels_and_nothing_else(world, session):
+    code = (
+        "def say(word): print(word, flush=True)\n"
+        "s = open_tunnel('www.good.test:443', line=b'echo\\n')\n"
+        "s.sendall(b'x' * 1000); n = 0\n"
+        "while n < 1000: n += len(s.recv(1000))\n"
+        "say('open')\n"
+        "try: say('end %d' % len(s.recv(1)))\n"
+        "except OSError: say('end 0')\n"
+        "waiting = [connect(*PROXY) for _ in range(20)]\n"
+        "for w in waiting: w.sendall(connect_head('evil.test:443'))\n"
+        "by_name = connect('1.2.3.4', 443); by_name.sendall(hello('www.good.test') + b'give 5\\n')\n"
+        "say('asked')\n"
+        "say('quiet' if not select.select(waiting + [by_name], [], [], 0.3)[0] else 'answered')\n"
+        "say('judged')\n"
+        "say(','.join(read_head(w)[9:12].decode() for w in waiting))\n"
+        "say(len(read_end(by_name)[0]))\n"
+        "say(dns('www.good.test')['answers'])\n"
+    )
+    said = []
+    old = world.gateway
+    launcher = world.server.process.pid
+    with contextlib.ExitStack() as stack:
+        for _, event, data in world.server.stream(
+            session, "python3 -", 50, stdin="from reach import *\n" + code
+        ):
+            if event == "result":
+                assert data["exit_code"] == 0, (said, data)
+                break
+            for word in data["text"].split("\n")[:-1]:
+                said.append(word)
+                if word == "open":
+                    # Whoever starts the next one waits, so that it is down for as long as we look.
+                    stack.enter_context(stopped(launcher))
+                    os.kill(old, signal.SIGKILL)
+                if word == "judged":
+                    stack.close()
+    assert said == ["open", "end 0", "asked", "quiet", "judged", ",".join(["403"] * 20), "5", "1"]
+    assert world.gateway != old
+    # The tunnel that was broken has no second line; it is not shown as open.
+    asked = harness.wait_until(
+        lambda: len(world.asked(session)) == 22 and world.asked(session), 5, "22 events"
+    )
+    assert [brief(event) for event in asked[:1]] == [allow("www.good.test")]
+    assert not any(event.get("open") for event in asked)
+    assert sorted(brief(event) for event in asked[1:21]) == [deny("evil.test", "no_rule")] * 20 or (
+        sum(brief(event) == deny("evil.test", "no_rule") for event in asked) == 20
+    )
+    lines = [json.loads(line) for line in world.lines(session)]
+    assert lines[0]["open"] is True and len({line.get("conn") for line in lines}) == 3
+
+
+def test_a_gateway_that_is_killed_again_and_again_comes_back(world, session):
+    for _ in range(5):
+        os.kill(world.gateway, signal.SIGKILL)
+        result, _ = one(world, session, ["proxy", {"authority": GOOD}])
+        assert (result["status"], result["got"]) == (200, 100)
+
+
+def test_an_airlockd_that_is_killed_leaves_a_log_that_is_right(world):
+    with world.beside(keep=True) as other:
+        session = other.session()
+        assert one(other, session, ["proxy", {"authority": GOOD}])[0]["got"] == 100
+        ready = threading.Event()
+
+        def run():
+            line = "s = open_tunnel('www.good.test:443', line=b'hold\\n'); print('open', flush=True); s.recv(1)"
+            with contextlib.suppress(Exception):
+                for _, event, _ in other.server.stream(
+                    session, "python3 -", 50, stdin="from reach import *\n" + line
+                ):
+                    ready.set()
+
+        with harness.in_background(run):
+            assert ready.wait(20)
+            (pid,) = other.server.process_of("airlockd")
+            os.kill(pid, signal.SIGKILL)
+        harness.wait_until(lambda: healthy(other.server, pid), 15, "airlockd is back")
+        events = other.events(session, 2)
+        assert [brief(event) for event in events] == [allow("www.good.test")] * 2
+        assert without_conn(other.asked(session)) == without_conn(events)
+        assert one(other, session, ["proxy", {"authority": GOOD}])[0]["got"] == 100
+        assert one(other, session, ["proxy", {"authority": "evil.test:443"}])[0]["status"] == 403
+        other.server.delete("/v1/sessions/" + session)
+
+
+def without_conn(events):
+    return [{k: v for k, v in event.items() if k != "conn"} for event in events]
+
+
+def healthy(server, old):
+    if server.process_of("airlockd") in ([], [old]):
+        return False
+    with contextlib.suppress(OSError, harness.http.client.HTTPException):
+        return server.get("/healthz", key=None, timeout=2).status == 200
+
+
+# ---- What runs out (202, 304) ------------------------------------------------------------------
+
+
+def cpu_seconds(pid):
+    with open("/proc/%d/stat" % pid) as file:
+        fields = file.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@contextlib.contextmanager
+def descriptors(pid, more):
+    """The process may open so many more."""
+    limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    highest = max(int(name) for name in os.listdir("/proc/%d/fd" % pid))
+    holes = highest + 1 - len(os.listdir("/proc/%d/fd" % pid))
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (highest + 1 + more - min(holes, more), limits[1]))
+    try:
+        yield
+    finally:
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
+
+
+@pytest.mark.parametrize("more", [0, 1, 2, 3, 4])
+def test_a_gateway_without_descriptors_refuses_or_waits_and_recovers(world, session, more):
+    pid = world.gateway
+    code = (
+        "began = time.monotonic()\n"
+        "socks = [connect(*PROXY) for _ in range(8)]\n"
+        "for s in socks: s.sendall(connect_head('www.good.test:443'))\n"
+        "open('ready', 'w').close()\n"
+        "heads = [read_head(s)[9:12].decode() for s in socks]\n"
+        "show(heads)\n"
+    )
+    with harness.in_background(world.code, session, code) as result:
+        with descriptors(pid, more):
+            wait_for_file(world, session, "ready")
+            began, used = time.monotonic(), cpu_seconds(pid)
+            harness.wait_until(lambda: time.monotonic() - began > 0.5, 2, "half a second")
+            # It does not spin.
+            assert cpu_seconds(pid) - used < 0.3
+    assert set(result[0]) <= {"200", "503", ""}, result
+    assert world.gateway == pid
+    assert not any(event.get("open") for event in world.events(session))
+    allowed = [event for event in world.events(session) if event["decision"] == "allow"]
+    assert result[0].count("200") <= len(allowed) + sum(
+        event["code"] == "not_tls" for event in world.events(session) if "code" in event
+    )
+
+
+@pytest.fixture(scope="module")
+def small(world, tmp_path_factory):
+    """A server whose log lies on a disk of its own, of a few pages."""
+    folder = os.path.join(world.net.folder, "small")
+    os.mkdir(folder)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k,mode=755", "small", folder], check=True)
+    try:
+        with world.beside({"SANDBOX_EGRESS_LOG_DIR": os.path.join(folder, "log")}) as other:
+            other.disk = folder
+            yield other
+    finally:
+        subprocess.run(["umount", "-l", folder], check=True)
+
+
+def unavailable(world, session):
+    (by_proxy, by_name, refused) = world.reach(
+        session,
+        ["proxy", {"authority": GOOD}],
+        ["direct", {"address": "1.2.3.4", "name": "www.good.test"}],
+        ["proxy", {"authority": "evil.test:443"}],
+    )
+    assert (by_proxy["status"], by_name["got"], refused["status"]) == (503, 0, 403)
+
+
+def test_without_room_for_the_log_nothing_is_allowed(small):
+    with small.opened() as session:
+        assert one(small, session, ["proxy", {"authority": GOOD}])[0]["got"] == 100
+        peers = len(small.peer.hellos)
+        filler = os.path.join(small.disk, "filler")
+        with open(filler, "wb", buffering=0) as file, contextlib.suppress(OSError):
+            while True:
+                file.write(bytes(4096))
+        # The last page of the file of events has room for some lines.
+        lines = len(small.lines(session))
+        for _ in range(100):
+            (result,) = small.reach(session, ["proxy", {"authority": GOOD}])
+            if result["status"] == 503:
+                break
+        unavailable(small, session)
+        assert len(small.peer.hellos) - peers < 100
+        os.unlink(filler)
+        assert one_more(small, session)["got"] == 100
+        # No line is cut.
+        for line in small.lines(session):
+            json.loads(line)
+        assert len(small.lines(session)) > lines
+    assert '"log_unavailable"' in small.server.log()
+
+
+def one_more(world, session):
+    return world.reach(session, ["proxy", {"authority": GOOD}])[0]
+
+
+def test_a_log_that_cannot_be_written_allows_nothing(small):
+    with small.opened() as session:
+        subprocess.run(["mount", "-o", "remount,ro", small.disk], check=True)
+        try:
+            unavailable(small, session)
+            assert small.lines(session) == []
+        finally:
+            subprocess.run(["mount", "-o", "remount,rw", small.disk], check=True)
+        assert one(small, session, ["proxy", {"authority": GOOD}])[0]["got"] == 100
