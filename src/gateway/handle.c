@@ -13,6 +13,7 @@
 
 static int first_reserved = INT_MAX;
 
+/* Two descriptors a tunnel, five a sandbox: more than what a process usually begins with. */
 void handle_limit_init(void)
 {
 	struct rlimit limit;

@@ -12,7 +12,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -86,17 +85,6 @@ static int open_log_dir(struct gateway *g, struct err *err)
 	return 0;
 }
 
-/* Two descriptors a tunnel, five a sandbox: more than what a process usually begins with. */
-static void raise_descriptors(void)
-{
-	struct rlimit files;
-
-	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
-		files.rlim_cur = files.rlim_max;
-		setrlimit(RLIMIT_NOFILE, &files);
-	}
-}
-
 static void on_sweep(uv_timer_t *timer)
 {
 	journal_sweep(timer->data);
@@ -158,7 +146,6 @@ int main(int argc, char **argv)
 	signal(SIGPIPE, SIG_IGN);
 	if (parse(argc, argv, &g, &err) < 0 || confine_identity("airlock-gateway", &err) < 0)
 		return refuse(&err);
-	raise_descriptors();
 	if (uv_loop_init(&loop) < 0)
 		return 1;
 	g.loop = &loop;
