@@ -111,11 +111,13 @@ static void put_connection(struct buf *out, const struct egress_event *e)
 		put_number(out, "conn", e->conn);
 	if (e->conn || e->code == EGRESS_OK)
 		buf_put_text(out, e->open ? ",\"open\":true" : ",\"open\":false");
-	if (e->closed) {
+	/* What was said before a refusal went nowhere. */
+	if (e->closed && e->code == EGRESS_OK) {
 		put_number(out, "bytes_up", e->bytes_up);
 		put_number(out, "bytes_down", e->bytes_down);
-		put_number(out, "duration_ms", (uint64_t)e->duration_ms);
 	}
+	if (e->closed)
+		put_number(out, "duration_ms", (uint64_t)e->duration_ms);
 	if (e->repeat)
 		put_number(out, "repeat", e->repeat);
 }
