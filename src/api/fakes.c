@@ -208,6 +208,7 @@ void runtime_info_get(struct runtime *rt, struct runtime_info *ret)
 {
 	*ret = (struct runtime_info){ .name = "native",
 				      .ready = !fake.starting,
+				      .has_gateway = fake.gateway_missing,
 				      .gateway_restarts = fake.gateway_restarts };
 }
 

@@ -69,6 +69,7 @@ struct fake_core {
 	struct session session; /* "sbx_0123456789ab" of a, while has_session */
 	bool has_session, stopping, starting;
 	unsigned lost_volumes, gateway_restarts;
+	bool gateway_missing;
 	unsigned lookups; /* of sessions */
 	unsigned touches;
 	/* The last call */

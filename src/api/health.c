@@ -14,6 +14,8 @@ static void put_concerns(struct json_out *o, struct api *a, const struct runtime
 		json_out_int(o, "lost_volumes", lost);
 	if (errors)
 		json_out_int(o, "store_errors", (int64_t)errors);
+	if (info->has_gateway && !info->gateway)
+		json_out_bool(o, "gateway", false);
 	if (info->gateway_restarts)
 		json_out_int(o, "gateway_restarts", info->gateway_restarts);
 }

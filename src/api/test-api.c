@@ -380,11 +380,14 @@ static void health_needs_no_key(void **state)
 	assert_body(&x, 200, "{\"status\":\"healthy\",\"active_sessions\":1}");
 	send_to_api(&x, "HEAD", "/healthz", NULL, NULL);
 	assert_body(&x, 200, "{\"status\":\"healthy\",\"active_sessions\":1}");
+	fake.gateway_missing = true;
 	fake.gateway_restarts = 3;
 	send_to_api(&x, "GET", "/healthz", NULL, NULL);
 	assert_body(&x, 200,
-		    "{\"status\":\"healthy\",\"active_sessions\":1,\"gateway_restarts\":3}");
+		    "{\"status\":\"healthy\",\"active_sessions\":1,\"gateway\":false,\"gateway_"
+		    "restarts\":3}");
 	fake.gateway_restarts = 0;
+	fake.gateway_missing = false;
 	fake.lost_volumes = 2;
 	send_to_api(&x, "GET", "/healthz", NULL, NULL);
 	assert_body(&x, 200, "{\"status\":\"healthy\",\"active_sessions\":1,\"lost_volumes\":2}");

@@ -184,7 +184,8 @@ struct runtime_info {
 	unsigned pool_ready; /* blank sandboxes waiting */
 	unsigned running;    /* commands */
 	unsigned queued;
-	bool gateway; /* it is there and has said hello */
+	bool has_gateway; /* this server is meant to have one */
+	bool gateway;	  /* it is there and has said hello */
 	unsigned gateway_restarts;
 	uint64_t volume_bytes, volume_free;
 };

@@ -472,6 +472,8 @@ static void dial(struct attempt *a)
 		a->dialled = a->addrs[a->next_addr++];
 		socklen_t len = sockaddr_of(&a->dialled, TLS_PORT, &sa);
 		a->far = socket(sa.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+		if (handle_is_reserved(&a->far))
+			errno = EMFILE;
 		if (a->far < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS)) {
 			refuse(a, EGRESS_ERROR, "no descriptors");
 			return;

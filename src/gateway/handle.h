@@ -5,7 +5,15 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <uv.h>
+
+/* Raises the limit of descriptors to what may be had. A part of them is kept for what the launcher
+ * and airlockd send: whoever runs out there has to start again, which ends every tunnel. */
+void handle_limit_init(void);
+/* Whether a descriptor that a tenant caused is one of the kept ones; then it is closed and -1. The
+ * kernel gives the lowest free number, so a high one means that there are few left. */
+bool handle_is_reserved(int *fd);
 
 /* NULL: the descriptor cannot be watched. */
 uv_poll_t *handle_poll(uv_loop_t *loop, int fd, void *data);

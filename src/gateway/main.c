@@ -21,6 +21,7 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "gateway/gateway.h"
+#include "gateway/handle.h"
 #include "gateway/journal.h"
 #include "gateway/own.h"
 #include "gateway/relay.h"
@@ -153,6 +154,7 @@ int main(int argc, char **argv)
 	struct err err;
 
 	log_init("gateway", LOG_INFO);
+	handle_limit_init();
 	signal(SIGPIPE, SIG_IGN);
 	if (parse(argc, argv, &g, &err) < 0 || confine_identity("airlock-gateway", &err) < 0)
 		return refuse(&err);

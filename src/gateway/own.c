@@ -13,7 +13,9 @@
 #include "base/log.h"
 #include "base/mem.h"
 
-#define OWN_MAX 4096u
+/* A node that balances load has thousands; beyond it the gateway does not work. Memory that holds
+ * no address is never touched. */
+#define OWN_MAX 65536u
 /* One datagram of the kernel (NLMSG_GOODSIZE is at most 8 KiB; dumps use up to 32 KiB). */
 #define DATAGRAM 32768u
 
@@ -24,10 +26,20 @@ struct own {
 	uv_poll_t poll;
 	struct inet_addr now[OWN_MAX], next[OWN_MAX];
 	size_t n_now, n_next;
-	bool dumping, again, spoiled;
+	bool dumping, again, spoiled, too_many;
 	bool ready;
 	unsigned char datagram[DATAGRAM];
 };
+
+/* An address that is not known could be dialled, so a list that cannot be kept is the end. Before
+ * the first one own_open says so. */
+static void give_up(const struct own *o, const char *why)
+{
+	if (!o->ready)
+		return;
+	log_event(LOG_ERROR, "own_addresses", LOG_STR("why", why));
+	_exit(1);
+}
 
 static void ask(struct own *o)
 {
@@ -50,7 +62,7 @@ static void ask(struct own *o)
 	o->again = false;
 	o->dumping = send(o->fd, &request, sizeof(request), 0) == (ssize_t)sizeof(request);
 	if (!o->dumping)
-		log_event(LOG_ERROR, "own_addresses", LOG_STR("why", strerrordesc_np(errno)));
+		give_up(o, strerrordesc_np(errno));
 }
 
 static void take_address(struct own *o, const struct nlmsghdr *head)
@@ -71,8 +83,11 @@ static void take_address(struct own *o, const struct nlmsghdr *head)
 		} else {
 			continue;
 		}
+		/* Most have the same one twice. */
+		if (o->n_next && inet_addr_eq(&o->next[o->n_next - 1], &addr))
+			continue;
 		if (o->n_next == OWN_MAX) {
-			o->spoiled = true;
+			o->too_many = true;
 			return;
 		}
 		o->next[o->n_next++] = addr;
@@ -82,6 +97,10 @@ static void take_address(struct own *o, const struct nlmsghdr *head)
 static void dump_over(struct own *o)
 {
 	o->dumping = false;
+	if (o->too_many) {
+		give_up(o, "there are too many");
+		return;
+	}
 	/* Kept as it was when it is not whole: too few addresses would let too much pass. */
 	if (!o->spoiled) {
 		memcpy(o->now, o->next, o->n_next * sizeof(o->now[0]));

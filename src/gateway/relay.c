@@ -9,6 +9,7 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
+#include "gateway/handle.h"
 
 /* What one pipe is asked to hold. An unprivileged user has a soft limit of 16,384 pages in all his
  * pipes (pipe(7)); where the kernel refuses, the pipe holds what it holds. */
@@ -60,6 +61,11 @@ static bool take_pipe(struct flow *f)
 	} else {
 		if (pipe2(ends, O_NONBLOCK | O_CLOEXEC) < 0)
 			return false;
+		if (handle_is_reserved(&ends[1]) || handle_is_reserved(&ends[0])) {
+			fd_close(&ends[0]);
+			fd_close(&ends[1]);
+			return false;
+		}
 		f->pipe = (struct pipe){ .in = ends[1], .out = ends[0] };
 		fcntl(f->pipe.in, F_SETPIPE_SZ, PIPE_BYTES);
 	}

@@ -27,20 +27,28 @@ struct resolver {
 	ares_channel channel;
 	struct list watches;
 	uv_timer_t timer;
-	struct list lookups;
+	struct list names; /* that are being asked for */
 	struct task_queue tasks;
 	unsigned n_handles; /* not closed yet, when it is being closed */
 };
 
+/* Somebody who waits for a name. */
 struct lookup {
+	struct list node; /* of name.waiting */
+	lookup_fn fn;
+	void *data;
+};
+
+/* One question. */
+struct name {
 	struct list node;
 	struct resolver *r;
-	lookup_fn fn; /* NULL: dropped */
-	void *data;
-	bool started;	  /* resolver_start has returned */
-	struct task task; /* the answer that came before that */
+	struct list waiting; /* may be empty: all were dropped */
+	bool started;	     /* ares_getaddrinfo has returned */
+	struct task task;    /* the answer that came before that */
 	size_t n;
 	struct inet_addr addrs[RESOLVER_ADDRESSES_MAX];
+	char text[]; /* NUL-terminated */
 };
 
 static void arm(struct resolver *r);
@@ -68,7 +76,7 @@ static void arm(struct resolver *r)
 {
 	struct timeval max = { .tv_sec = STEP_MS / 1000 }, space;
 
-	if (list_is_empty(&r->lookups)) {
+	if (list_is_empty(&r->names)) {
 		uv_timer_stop(&r->timer);
 		return;
 	}
@@ -137,7 +145,7 @@ int resolver_open(uv_loop_t *loop, const char *servers, int try_ms, struct resol
 
 	r->loop = loop;
 	list_init(&r->watches);
-	list_init(&r->lookups);
+	list_init(&r->names);
 	int status = ares_library_init(ARES_LIB_INIT_ALL);
 	if (status == ARES_SUCCESS)
 		status = ares_init_options(&r->channel, &options, mask);
@@ -172,51 +180,85 @@ static size_t collect(const struct ares_addrinfo *result, struct inet_addr *out)
 	return n;
 }
 
-static void deliver(struct lookup *l)
+/* What is told may drop or start others; a new lookup of this name is a new question. */
+static void deliver(struct name *name)
 {
-	list_remove(&l->node);
-	if (l->fn)
-		l->fn(l->data, l->addrs, l->n);
-	free(l);
+	struct list *node;
+
+	list_remove(&name->node);
+	while ((node = list_first(&name->waiting))) {
+		struct lookup *l = container_of(node, struct lookup, node);
+		list_remove(&l->node);
+		l->fn(l->data, name->addrs, name->n);
+		free(l);
+	}
+	free(name);
 }
 
 static void on_task(struct task *task)
 {
-	deliver(container_of(task, struct lookup, task));
+	deliver(container_of(task, struct name, task));
 }
 
 static void on_answer(void *data, int status, int timeouts, struct ares_addrinfo *result)
 {
-	struct lookup *l = data;
+	struct name *name = data;
 
 	(void)timeouts;
-	l->n = status == ARES_SUCCESS ? collect(result, l->addrs) : 0;
+	name->n = status == ARES_SUCCESS ? collect(result, name->addrs) : 0;
 	if (result)
 		ares_freeaddrinfo(result);
-	if (l->started)
-		deliver(l);
+	if (name->started)
+		deliver(name);
 	else
-		task_queue_add(&l->r->tasks, &l->task);
+		task_queue_add(&name->r->tasks, &name->task);
 }
 
-struct lookup *resolver_start(struct resolver *r, const char *name, lookup_fn fn, void *data)
+static struct name *name_find(struct resolver *r, const char *text)
+{
+	list_each(node, &r->names)
+	{
+		struct name *name = container_of(node, struct name, node);
+		if (!strcmp(name->text, text))
+			return name;
+	}
+	return NULL;
+}
+
+static struct name *name_ask(struct resolver *r, const char *text)
 {
 	const struct ares_addrinfo_hints hints = { .ai_family = AF_UNSPEC,
 						   .ai_flags = ARES_AI_NOSORT };
+	size_t size = strlen(text) + 1;
+	struct name *name = mem_new(1, sizeof(*name) + size);
+
+	name->r = r;
+	memcpy(name->text, text, size);
+	list_init(&name->waiting);
+	task_init(&name->task, on_task);
+	list_append(&r->names, &name->node);
+	ares_getaddrinfo(r->channel, text, NULL, &hints, on_answer, name);
+	name->started = true;
+	arm(r);
+	return name;
+}
+
+struct lookup *resolver_start(struct resolver *r, const char *text, lookup_fn fn, void *data)
+{
+	struct name *name = name_find(r, text);
 	struct lookup *l = mem_new(1, sizeof(*l));
 
-	*l = (struct lookup){ .r = r, .fn = fn, .data = data };
-	task_init(&l->task, on_task);
-	list_append(&r->lookups, &l->node);
-	ares_getaddrinfo(r->channel, name, NULL, &hints, on_answer, l);
-	l->started = true;
-	arm(r);
+	*l = (struct lookup){ .fn = fn, .data = data };
+	if (!name)
+		name = name_ask(r, text);
+	list_append(&name->waiting, &l->node);
 	return l;
 }
 
 void lookup_drop(struct lookup *l)
 {
-	l->fn = NULL;
+	list_remove(&l->node);
+	free(l);
 }
 
 static void on_part_closed(uv_handle_t *handle)
@@ -229,7 +271,7 @@ static void on_part_closed(uv_handle_t *handle)
 
 void resolver_close(struct resolver *r)
 {
-	/* Answers every lookup, and closes every socket through on_socket. */
+	/* Answers every question, and closes every socket through on_socket. */
 	ares_destroy(r->channel);
 	r->n_handles = 2;
 	uv_close((uv_handle_t *)&r->timer, on_part_closed);

@@ -3,6 +3,10 @@
  * resolver: names to addresses by c-ares, over the configured servers alone: no hosts file, no
  * search list, no resolv.conf. All A and AAAA answers of a name are given at once; whether they may
  * be dialled is not decided here.
+ *
+ * A name that is being asked for is not asked for again: whoever wants it too gets the same answer.
+ * Questions for one name at the same time are what makes a forged answer likely to fit one of them
+ * (RFC 5452 section 5), and a sandbox can ask as often as it likes.
  */
 #pragma once
 

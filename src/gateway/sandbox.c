@@ -12,12 +12,14 @@
 #include "base/mem.h"
 #include "gateway/attempt.h"
 #include "gateway/gateway.h"
+#include "gateway/handle.h"
 #include "gateway/stub.h"
 
 /* Connections taken per turn of the loop and listener, so that none holds up the others. */
 #define ACCEPT_BATCH 16
 /* When there is no descriptor left. */
 #define ACCEPT_PAUSE_MS 100
+#define ACCEPT_SAY_MS 10000
 
 static void on_closed(uv_handle_t *handle)
 {
@@ -51,19 +53,31 @@ static void on_resume(uv_timer_t *timer)
 		watch(sb, true);
 }
 
+static void pause_accept(struct sandbox *sb)
+{
+	static uint64_t said_ms;
+	const char *why = strerrordesc_np(errno);
+
+	watch(sb, false);
+	uv_timer_start(&sb->resume, on_resume, ACCEPT_PAUSE_MS, 0);
+	/* A tenant who can bring this about must not be able to fill the log with it. */
+	if (said_ms && uv_now(sb->g->loop) - said_ms < ACCEPT_SAY_MS)
+		return;
+	said_ms = uv_now(sb->g->loop);
+	log_event(LOG_ERROR, "cannot_accept", LOG_STR("why", why));
+}
+
 /* False: nothing more to take now. */
 static bool accept_one(struct listener *l)
 {
 	struct sandbox *sb = l->sandbox;
 	int fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
+	if (handle_is_reserved(&fd))
+		errno = EMFILE;
 	if (fd < 0) {
-		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-			watch(sb, false);
-			uv_timer_start(&sb->resume, on_resume, ACCEPT_PAUSE_MS, 0);
-			log_event(LOG_ERROR, "cannot_accept",
-				  LOG_STR("why", strerrordesc_np(errno)));
-		}
+		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+			pause_accept(sb);
 		return errno == ECONNABORTED || errno == EINTR;
 	}
 	attempt_start(sb, l->kind, fd);

@@ -71,6 +71,7 @@ int gateway_on_message(const struct wire_msg *msg)
 	if (!handover_same_build(p, msg))
 		return -EPROTO;
 	p->greeted = true;
+	h.gateway_served = true;
 	for (const struct sandbox *s = h.sandboxes; s < h.sandboxes + LAYOUT_SLOTS; s++)
 		if (s->state == BLANK || s->state == USED)
 			gateway_announce(s);

@@ -329,9 +329,11 @@ static void peer_ended(enum peer_kind kind, int status)
 			h.sandboxes[i].request = 0;
 		policy_daemon_lost();
 	}
-	/* It refuses its configuration, its database, its log directory. */
-	if ((kind == PEER_DAEMON || kind == PEER_GATEWAY) && WIFEXITED(status) &&
-	    WEXITSTATUS(status) == EXIT_CONFIG && !h.stopping)
+	/* It refuses its configuration, its database, its log directory. A gateway that has worked
+	 * before is no reason to end what needs none: its disk may be full, or it was taken over. */
+	bool refused = WIFEXITED(status) && WEXITSTATUS(status) == EXIT_CONFIG;
+	if (refused && !h.stopping &&
+	    (kind == PEER_DAEMON || (kind == PEER_GATEWAY && !h.gateway_served)))
 		handover_give_up();
 	if (kind == PEER_BUILDER)
 		builder_lost();

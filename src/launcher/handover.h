@@ -49,6 +49,7 @@ struct handover {
 	int signals;
 	struct peer peers[PEERS];
 	bool served; /* some airlockd has said hello */
+	bool gateway_served;
 	bool stopping;
 	int64_t stop_by_ms;
 	int exit_status;

@@ -3,11 +3,13 @@
 files of egress."""
 
 import os
+import signal
 import time
 
 import pytest
 
 import egress
+import harness
 
 # Bytes that the kernel cannot put together into one piece of memory: each is a page of its own.
 SCATTERED = r"""
@@ -45,6 +47,17 @@ for i in range(40):
 json.dump(ends, sys.stdout)
 """
 
+UNSERVED = r"""
+s = connect(*PROXY)
+s.settimeout(1)
+send(s, connect_head("www.good.test:443"))
+try:
+    said = s.recv(1).hex()
+except socket.timeout:
+    said = "nothing"
+json.dump(said, sys.stdout)
+"""
+
 
 @pytest.fixture(scope="module")
 def world():
@@ -77,3 +90,25 @@ def test_a_head_in_scattered_bytes_costs_nothing(world):
     with world.opened() as session:
         assert world.code(session, SCATTERED) == "sent"
     assert seconds_of(world.gateway) - before < 0.5
+
+
+def test_a_gateway_that_cannot_start_again_stops_nothing_else(world):
+    """Its log directory may have become full or unwritable meanwhile."""
+    mine = os.stat(world.log_dir)
+    with world.opened() as session:
+        before = world.gateway
+        os.chown(world.log_dir, 0, 0)
+        try:
+            os.kill(before, signal.SIGKILL)
+            harness.wait_until(
+                lambda: world.server.log().count('"restarting"') >= 2, 10, "it was tried again"
+            )
+            assert world.server.exec(session, "echo alive", 10)["stdout"] == "alive\n"
+            assert world.code(session, UNSERVED) == "nothing"
+        finally:
+            os.chown(world.log_dir, mine.st_uid, mine.st_gid)
+        harness.wait_until(
+            lambda: world.server.process_of("airlock-gateway"), 10, "there is a gateway"
+        )
+        answer = world.reach(session, ["proxy", {"authority": "www.good.test:443"}])[0]
+        assert answer["status"] == 200

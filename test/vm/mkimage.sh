@@ -13,7 +13,7 @@ meta=${VM_KERNEL:-linux-image-cloud-amd64}
 
 packages=systemd,systemd-sysv,dbus,udev,kmod,procps,iproute2,e2fsprogs,btrfs-progs,strace,git,curl
 packages+=,python3,python3-pytest,ca-certificates
-packages+=,libuv1,libjansson4,libsqlite3-0,libcurl4,libssl3,libseccomp2,libcmocka0
+packages+=,libuv1,libjansson4,libsqlite3-0,libc-ares2,libcurl4,libssl3,libseccomp2,libcmocka0
 
 out=$cache/vm-$({ echo "$meta"; cat "$here"/mkimage.sh "$here"/guest/*; } | sha256sum | cut -c1-16)
 if [ -e "$out/root.img" ]; then
