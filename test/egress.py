@@ -118,7 +118,9 @@ class Peer:
         words = self._line(connection).split()
         if not words:
             return
-        getattr(self, "_" + words[0].decode())(connection, *map(int, words[1:]))
+        action = getattr(self, "_" + words[0].decode("latin-1"), None)
+        if action:
+            action(connection, *map(int, words[1:]))
 
     @staticmethod
     def _exactly(connection, n):
@@ -135,7 +137,7 @@ class Peer:
         got = b""
         while not got.endswith(b"\n"):
             piece = connection.recv(1)
-            if not piece:
+            if not piece or len(got) > 100:
                 return b""
             got += piece
         return got

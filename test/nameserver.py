@@ -157,15 +157,18 @@ class NameServer:
         names = ["c%d.evil.test" % i for i in range(20)]
         return self._chain_of(q, names, "192.168.0.1")
 
-    def _huge(self, q, tcp, last=()):
-        """60 KB of answers, by TCP."""
+    def _by_tcp(self, q, tcp, n=200, last=()):
+        """More than a datagram holds."""
         if not tcp:
             return q.answer(flags=0x200)
-        return self._only(q, A, *[PUBLIC] * 3700, *last)
+        return self._only(q, A, *[PUBLIC] * n, *last)
 
-    def _huge_private(self, q, tcp):
-        """The last of 3,701 is private."""
-        return self._huge(q, tcp, ["10.0.0.1"])
+    def _by_tcp_private(self, q, tcp):
+        return self._by_tcp(q, tcp, last=["10.0.0.1"])
+
+    def _huge(self, q, tcp):
+        """60 KB"""
+        return self._by_tcp(q, tcp, 3700)
 
     def _many(self, q, tcp):
         """More than anybody wants, and the last one is private."""

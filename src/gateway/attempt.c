@@ -90,7 +90,9 @@ static struct egress_event event_of(const struct attempt *a)
 		.ts_ms = a->ts_ms,
 		.via = a->via,
 		.host = a->has_host ? a->host.text : "",
-		.port = a->port || a->via == EGRESS_DIRECT || a->is_connect ? (int)a->port : -1,
+		.port = a->port || a->via == EGRESS_DIRECT || (a->is_connect && a->has_host)
+				? (int)a->port
+				: -1,
 		.conn = a->conn,
 	};
 

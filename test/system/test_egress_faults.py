@@ -9,7 +9,6 @@ here waits for a time-out but on a gateway whose times are 25 times shorter (wor
 import contextlib
 import json
 import os
-import resource
 import signal
 import subprocess
 import threading
@@ -96,20 +95,20 @@ LITERALS = [
 BAD_HOSTS = [
     "a..good.test", ".www.good.test", "www.good.test..", "*.good.test", "www.good.test:443",
     "user@www.good.test", "user:secret@www.good.test", "http://www.good.test", "www.good.test/x",
-    "www.good.test#x", "www.good.test\\", "%77ww.good.test", "www%2egood.test", "w" * 64 + ".good.test",
+"%77ww.good.test", "www%2egood.test", "w" * 64 + ".good.test",
     ("a" * 61 + ".") * 4 + "good.test", "www.good.test.1", "www.good.test.0x1", "1.2.3.4.5", "256.1.1.1",
     "0xg.0x1", "[www.good.test]", "[::1", "::1]", "[1.2.3.4", "[:::1]", "xn--99999999.good.test",
-    "xn--.good.test", "www.good.test,evil.test", "www.good.test;", "good test".replace(" ", "+") + ".test",
-    "", "-", "www|good.test", "{www}.good.test",
+    "xn--.good.test", "www.good.test,evil.test", "www.good.test;", "good+test.test",
+    "",
 ]
 # A name on the list, spelled in ways that mean the same.
 SAME = ["WWW.GOOD.TEST", "www.good.test.", "WwW.gOOd.tEsT."]
 PORTS = ["", "0", "80", "22", "65536", "0443", "+443", "-443", "443x", "0x1bb", "https", "4430",
-         "44 3".replace(" ", "_"), "99999999999999999999443"]
+         "44_3", "99999999999999999999443"]
 # Bytes that no target holds: the head is malformed, whatever the name.
 NEVER = ["www.good.test\0.evil.test", "www.good.test\r", "www.good.test\n", "www.good.test ", "\twww.good.test",
          "w\xc3\xbcw.good.test", "www\xe3\x80\x82good.test", "\xef\xbc\x91\xef\xbc\x92\xef\xbc\x97.0.0.1",
-         "www.good.test\x7f", "www.good.test\x1b[31m"]
+         "www.good.test#x", "www.good.test\\", "www|good.test", "{www}.good.test", "www.good.test\x7f", "www.good.test\x1b[31m"]
 
 
 def test_address_literals_are_refused_in_every_spelling(world, session):
@@ -122,11 +121,9 @@ def test_address_literals_are_refused_in_every_spelling(world, session):
 
 def test_names_that_are_no_names_are_refused(world, session):
     results = world.reach(session, *[["proxy", {"authority": x + ":443"}] for x in BAD_HOSTS])
-    assert [(x, r["status"]) for x, r in zip(BAD_HOSTS, results)] == [(x, 403) for x in BAD_HOSTS]
+    assert [x for x, result in zip(BAD_HOSTS, results) if result["status"] != 403] == []
     events = world.events(session, len(BAD_HOSTS))
-    assert [(x, brief(e)) for x, e in zip(BAD_HOSTS, events)] == [
-        (x, deny("", "bad_host")) for x in BAD_HOSTS
-    ]
+    assert [x for x, e in zip(BAD_HOSTS, events) if brief(e) != deny("", "bad_host")] == []
 
 
 def test_case_and_one_final_dot_change_nothing(world, session):
@@ -232,11 +229,25 @@ def test_nothing_but_the_target_decides(world, session, raw):
 
 @pytest.mark.parametrize("method", OTHER_METHODS)
 def test_other_methods_are_405_whatever_they_ask(world, session, method):
-    for target in ("www.good.test:443", "https://www.good.test/", "/", "*"):
-        raw = "%s %s HTTP/1.1\r\nHost: www.good.test\r\n\r\n" % (method, target)
+    targets = {
+        "www.good.test:443": None, "https://www.good.test/": ("www.good.test", 443),
+        "https://other.test:8/x": ("other.test", 8), "http://other.test": ("other.test", 80),
+        "HTTP://1.2.3.4:81/": ("1.2.3.4", 81), "/": ("host.test", 80), "*": ("host.test", 80),
+    }
+    for target, where in targets.items():
+        raw = "%s %s HTTP/1.1\r\nHost: host.test\r\n\r\n" % (method, target)
         result, (event,) = one(world, session, ["proxy", {"authority": "", "raw": raw}])
         assert (result["status"], event["code"]) == (405, "not_connect"), (target, result)
         assert event["target"] == target and result["rest"] == ""
+        # A form that the method does not have says where to in no way that counts.
+        assert where is None or (event["host"], event["port"]) == where
+
+
+def test_on_port_80_the_port_is_80_whatever_the_request_says(world, session):
+    raw = "GET http://a.test:8081/ HTTP/1.1\r\nHost: b.test:99\r\n\r\n"
+    result, (event,) = one(world, session, ["port80", {"address": "1.2.3.4", "raw": raw}])
+    assert result["status"] == 405
+    assert brief(event) == deny("a.test", "not_connect", "direct", 80)
 
 
 def test_a_target_is_cut_at_200_and_cannot_break_a_line(world, session):
@@ -339,6 +350,10 @@ HELLOS = {
 }
 
 
+# What the peers of the tests read is one record.
+IN_PIECES = {HELLOS["one byte records"][0]}
+
+
 @pytest.mark.parametrize("row", HELLOS.values(), ids=HELLOS.keys())
 def test_first_bytes(world, session, row):
     first, by_proxy, by_name, host = row
@@ -348,7 +363,7 @@ def test_first_bytes(world, session, row):
     )
     assert result["status"] == 200
     assert brief(event) == ("www.good.test", 443, "proxy", "deny" if by_proxy else "allow", by_proxy)
-    assert result["got"] == (0 if by_proxy else 9) or len(first) > 16389 or b"\x16\x03\x01\x00\x01" in first
+    assert result["got"] == (0 if by_proxy or first in IN_PIECES else 9)
     if by_proxy:
         # It was connected to, and has not seen one byte.
         assert len(world.peer.hellos) == peers
@@ -406,8 +421,10 @@ LIES = {
     "cname-public": (None, 200),
     "cname-loop": ("dns_fail", 502),
     "cname-long": ("addr_class", 403),
-    "huge": (None, 200),
-    "huge-private": ("rebind_suspected", 403),
+    "by-tcp": (None, 200),
+    "by-tcp-private": ("rebind_suspected", 403),
+    # More addresses than anybody has: as if it did not resolve.
+    "huge": ("dns_fail", 502),
     "many": ("rebind_suspected", 403),
     "cut": ("dns_fail", 502),
     "servfail": ("dns_fail", 502),
@@ -610,7 +627,7 @@ def test_connections_that_say_nothing_hold_up_nobody_else(world, session):
         "for s in socks: s.close()\n"
         "show(proxy('www.good.test:443')['got'])\n"
     )
-    with harness.in_background(world.code, session, code) as result:
+    with harness.in_background(world.code, session, code, 15) as result:
         wait_for_file(world, session, "ready")
         with world.opened() as other:
             assert one(world, other, ["proxy", {"authority": GOOD}])[0]["got"] == 100
@@ -827,42 +844,89 @@ def cpu_seconds(pid):
 
 @contextlib.contextmanager
 def descriptors(pid, more):
-    """The process may open so many more."""
-    limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
-    highest = max(int(name) for name in os.listdir("/proc/%d/fd" % pid))
-    holes = highest + 1 - len(os.listdir("/proc/%d/fd" % pid))
-    resource.prlimit(pid, resource.RLIMIT_NOFILE, (highest + 1 + more - min(holes, more), limits[1]))
+    """The process may open so many more, and not one above what it has."""
+
+    def limit(n):
+        # As its own user: a root that lacks CAP_SYS_RESOURCE may not.
+        subprocess.run(
+            ["prlimit", "--pid", str(pid), "--nofile=%s:" % n],
+            user="airlock-gw", group="airlock-gw", extra_groups=[], check=True,
+        )
+
+    with open("/proc/%d/limits" % pid, encoding="ascii") as file:
+        (soft,) = [line.split()[3] for line in file if line.startswith("Max open files")]
+    limit(1 + max(int(name) for name in os.listdir("/proc/%d/fd" % pid)) + more)
     try:
         yield
     finally:
-        resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
+        limit(soft)
 
 
-@pytest.mark.parametrize("more", [0, 1, 2, 3, 4])
-def test_a_gateway_without_descriptors_refuses_or_waits_and_recovers(world, session, more):
-    pid = world.gateway
+def test_a_gateway_without_descriptors_waits_without_spinning_and_recovers(world, session):
     code = (
-        "began = time.monotonic()\n"
-        "socks = [connect(*PROXY) for _ in range(8)]\n"
-        "for s in socks: s.sendall(connect_head('www.good.test:443'))\n"
+        "socks = []\n"
+        "while not os.path.exists('start'): time.sleep(0.01)\n"
+        "for i in range(100):\n"
+        "    s = socket.socket(); s.setblocking(False); s.connect_ex(PROXY); socks.append(s)\n"
         "open('ready', 'w').close()\n"
-        "heads = [read_head(s)[9:12].decode() for s in socks]\n"
-        "show(heads)\n"
+        "while not os.path.exists('go'): time.sleep(0.01)\n"
+        "for s in socks: s.close()\n"
+        "show(proxy('www.good.test:443')['got'])\n"
     )
-    with harness.in_background(world.code, session, code) as result:
-        with descriptors(pid, more):
+    pid = world.gateway
+    before = world.server.log().count('"cannot_accept"')
+    with harness.in_background(world.code, session, code, 15) as result:
+        with descriptors(pid, 30):
+            touch(world, session, "start")
             wait_for_file(world, session, "ready")
-            began, used = time.monotonic(), cpu_seconds(pid)
+            harness.wait_until(
+                lambda: world.server.log().count('"cannot_accept"') > before, 20, "it has no more"
+            )
+            used, began = cpu_seconds(pid), time.monotonic()
             harness.wait_until(lambda: time.monotonic() - began > 0.5, 2, "half a second")
-            # It does not spin.
-            assert cpu_seconds(pid) - used < 0.3
-    assert set(result[0]) <= {"200", "503", ""}, result
+            assert cpu_seconds(pid) - used < 0.25
+        touch(world, session, "go")
+    assert result == [100]
+    assert [brief(event) for event in world.events(session, 1)] == [allow("www.good.test")]
     assert world.gateway == pid
-    assert not any(event.get("open") for event in world.events(session))
-    allowed = [event for event in world.events(session) if event["decision"] == "allow"]
-    assert result[0].count("200") <= len(allowed) + sum(
-        event["code"] == "not_tls" for event in world.events(session) if "code" in event
+    assert world.server.log().count('"cannot_accept"') - before < 100
+
+
+@pytest.mark.parametrize("more", [0, 1, 2, 3, 5, 9, 17, 30, 60])
+def test_tunnels_for_which_there_are_no_descriptors_are_refused_and_logged(world, session, more):
+    code = (
+        "while not os.path.exists('start'): time.sleep(0.01)\n"
+        "socks = []\n"
+        "for _ in range(25):\n"
+        "    s = connect(*PROXY); s.setblocking(False); socks.append(s)\n"
+        "    s.send(connect_head('www.good.test:443'))\n"
+        "open('ready', 'w').close()\n"
+        "heads = []\n"
+        "for s in socks:\n"
+        "    s.settimeout(SECONDS)\n"
+        "    heads.append(read_head(s)[9:12].decode())\n"
+        "    if heads[-1] == '200':\n"
+        "        s.sendall(hello('www.good.test') + b'give 3\\n')\n"
+        "        if len(read_end(s)[0]) != 3: heads[-1] = 'broken'\n"
+        "    s.close()\n"
+        "show([heads, proxy('www.good.test:443')['got']])\n"
     )
+    pid = world.gateway
+    with harness.in_background(world.code, session, code, 15) as result:
+        with descriptors(pid, more):
+            touch(world, session, "start")
+            wait_for_file(world, session, "ready")
+            began = time.monotonic()
+            harness.wait_until(lambda: time.monotonic() - began > 0.3, 2, "it had time to refuse")
+    ((heads, after),) = result
+    assert after == 100
+    passed = heads.count("200") + heads.count("broken") + 1
+    events = world.events(session, passed)
+    codes = [event.get("code") for event in events]
+    # What passed is there to the last one; of what did not, there may be no line for lack of a file.
+    assert codes.count(None) == passed and len(codes) <= 26, (heads, codes)
+    assert set(codes) <= {None, "error", "log_unavailable", "dns_fail"}, codes
+    assert world.gateway == pid
 
 
 @pytest.fixture(scope="module")
