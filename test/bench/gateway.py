@@ -162,8 +162,8 @@ class Egress:
         sessions = SESSIONS if not self.quick else 4
         calls = []
         with contextlib.ExitStack() as stack:
-            for _ in range(sessions):
-                session = self.session()
+            # All commands at once are as many as two processors are given.
+            for session in [self.session() for _ in range(sessions)]:
                 calls.append(stack.enter_context(harness.in_background(
                     lambda s=session: self.server.exec(
                         s, "sleep 60 | ./tunnel client %s 443 %s via 127.0.0.1 3128 hold:%d"
