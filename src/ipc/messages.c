@@ -16,6 +16,8 @@ static const struct wire_type dl[] = {
 	MSG(DL_VOLUME_STAT, sizeof(struct dl_volume), 0, 0),
 	MSG(DL_STATUS, 0, 0, 0),
 	MSG(DL_POLICY, sizeof(struct dl_policy), 0, 0),
+	MSG(DL_SNAPSHOT_CREATE, sizeof(struct dl_snapshot_create), 0, 0),
+	MSG(DL_SNAPSHOT_SEAL, sizeof(struct dl_volume), 0, 0),
 };
 PAIR(dl, dl);
 
@@ -55,6 +57,8 @@ static const struct wire_type ls[] = {
 	MSG(LS_VOLUME_DELETE, sizeof(struct dl_volume), 0, 0),
 	MSG(LS_VOLUME_STAT, sizeof(struct dl_volume), 0, 0),
 	MSG(LS_STATUS, 0, 0, 0),
+	MSG(LS_SNAPSHOT_CREATE, sizeof(struct dl_snapshot_create), 0, 0),
+	MSG(LS_SNAPSHOT_SEAL, sizeof(struct dl_volume), 0, 0),
 };
 PAIR(ls, ls);
 
@@ -71,10 +75,9 @@ static const struct wire_type li[] = {
 PAIR(li, li);
 
 static const struct wire_type di[] = {
-	MSG(DI_EXEC, sizeof(struct di_exec), 3, 4),
-	MSG(DI_FILE, sizeof(struct di_file), 1, 2),
-	MSG(DI_KILL, sizeof(struct di_kill), 0, 0),
-	MSG(DI_END, 0, 0, 0),
+	MSG(DI_EXEC, sizeof(struct di_exec), 3, 4),	MSG(DI_FILE, sizeof(struct di_file), 1, 2),
+	MSG(DI_KILL, sizeof(struct di_kill), 0, 0),	MSG(DI_END, 0, 0, 0),
+	MSG(DI_COMMIT, sizeof(struct di_commit), 0, 0),
 };
 PAIR(di, di);
 

@@ -22,10 +22,11 @@
 
 #include "ipc/wire.h"
 
-#define MSG_VOLUME_NAME 24 /* "sbx_" + 12 hex, NUL-padded and NUL-terminated */
-#define MSG_IMAGE_NAME 64  /* NUL-padded and NUL-terminated */
-#define MSG_BUILD_ID 41	   /* NUL-terminated */
-#define MSG_TEXT 200	   /* one sentence for a log, NUL-terminated */
+/* "sbx_" + 12 hex of a workspace, "snp_" + 12 hex of a snapshot; NUL-padded and NUL-terminated */
+#define MSG_VOLUME_NAME 24
+#define MSG_IMAGE_NAME 64 /* NUL-padded and NUL-terminated */
+#define MSG_BUILD_ID 41	  /* NUL-terminated */
+#define MSG_TEXT 200	  /* one sentence for a log, NUL-terminated */
 
 struct msg_sandbox {
 	uint32_t slot;
@@ -49,11 +50,15 @@ enum dl_type {
 	DL_HANDOVER = 3, /* struct dl_handover; no answer but LD_HANDOVER_FAILED */
 	DL_KILL = 4,	 /* struct msg_sandbox; LD_GONE follows, also when it was gone already */
 	DL_VOLUME_CREATE = 5, /* struct dl_volume_create; LD_DONE */
-	DL_VOLUME_DELETE =
-		6, /* struct dl_volume; LD_DONE when the name is gone, space is freed behind */
-	DL_VOLUME_STAT = 7, /* struct dl_volume; LD_VOLUME_STAT */
-	DL_STATUS = 8,	    /* empty; LD_STATUS */
-	DL_POLICY = 9,	    /* struct dl_policy: what came of the last LD_POLICY */
+	DL_VOLUME_DELETE = 6, /* struct dl_volume, a snapshot's too; LD_DONE when the name is gone,
+				 space is freed behind */
+	DL_VOLUME_STAT = 7,   /* struct dl_volume; LD_VOLUME_STAT */
+	DL_STATUS = 8,	      /* empty; LD_STATUS */
+	DL_SNAPSHOT_CREATE = 10, /* struct dl_snapshot_create; LD_DONE. A copy-on-write copy of the
+				    volume as it is at that instant, writable until it is sealed */
+	DL_SNAPSHOT_SEAL = 11, /* struct dl_volume; LD_DONE: nothing can be written to it any more.
+				  One that a start finds unsealed is deleted */
+	DL_POLICY = 9,	       /* struct dl_policy: what came of the last LD_POLICY */
 };
 
 struct dl_build {
@@ -64,7 +69,10 @@ struct dl_build {
 
 struct dl_handover {
 	struct msg_sandbox sandbox;
-	char volume[MSG_VOLUME_NAME];
+	char volume[MSG_VOLUME_NAME]; /* also an unsealed snapshot, for file sandboxes */
+	/* "": none. Else a snapshot or volume of the same tenant that is attached as well,
+	 * read-only, at LAYOUT_SOURCE; for file sandboxes. */
+	char source[MSG_VOLUME_NAME];
 };
 
 struct dl_volume_create {
@@ -72,6 +80,15 @@ struct dl_volume_create {
 	uint32_t reserved;
 	uint64_t limit_bytes; /* hard quota; 0 = none */
 	char volume[MSG_VOLUME_NAME];
+	/* "": empty. Else a snapshot or volume of the same tenant that it begins as a copy of. */
+	char source[MSG_VOLUME_NAME];
+};
+
+struct dl_snapshot_create {
+	uint32_t tenant;
+	uint32_t reserved;
+	char volume[MSG_VOLUME_NAME];
+	char snapshot[MSG_VOLUME_NAME];
 };
 
 struct dl_volume {
@@ -221,10 +238,12 @@ struct bl_failed {
 
 /* ---- launcher <-> sweeper -------------------------------------------------------------------- */
 enum ls_type {
-	LS_VOLUME_CREATE = 1, /* struct dl_volume_create */
-	LS_VOLUME_DELETE = 2, /* struct dl_volume */
-	LS_VOLUME_STAT = 3,   /* struct dl_volume */
-	LS_STATUS = 4,	      /* empty */
+	LS_VOLUME_CREATE = 1,	/* struct dl_volume_create */
+	LS_VOLUME_DELETE = 2,	/* struct dl_volume */
+	LS_VOLUME_STAT = 3,	/* struct dl_volume */
+	LS_STATUS = 4,		/* empty */
+	LS_SNAPSHOT_CREATE = 5, /* struct dl_snapshot_create */
+	LS_SNAPSHOT_SEAL = 6,	/* struct dl_volume */
 };
 
 enum sl_type {
@@ -326,7 +345,8 @@ struct egress_live {
 
 /* ---- launcher -> init ------------------------------------------------------------------------ */
 enum li_type {
-	LI_ATTACH = 1, /* struct li_attach + detached mount of /workspace */
+	LI_ATTACH =
+		1, /* struct li_attach + detached mount of /workspace [+ one of LAYOUT_SOURCE] */
 };
 
 struct li_attach {
@@ -335,12 +355,20 @@ struct li_attach {
 
 /* ---- airlockd -> init ------------------------------------------------------------------------ */
 enum di_type {
-	DI_EXEC = 1, /* struct di_exec + specification memfd, stdout, stderr, [stdin]. The end of
-			the command ends the sandbox; ID_EXITED is the last message */
-	DI_FILE = 2, /* struct di_file + specification memfd, [pipe for the bytes] */
-	DI_KILL = 3, /* struct di_kill: end the command and all its children */
-	DI_END = 4,  /* empty: end the sandbox */
+	DI_EXEC = 1,   /* struct di_exec + specification memfd, stdout, stderr, [stdin]. The end of
+			  the command ends the sandbox; ID_EXITED is the last message */
+	DI_FILE = 2,   /* struct di_file + specification memfd, [pipe for the bytes] */
+	DI_KILL = 3,   /* struct di_kill: end the command and all its children */
+	DI_END = 4,    /* empty: end the sandbox */
+	DI_COMMIT = 5, /* struct di_commit, with the id of a FILE_WRITE of unknown size: so many
+			  bytes were sent; the pipe's end without it changes nothing */
 };
+
+struct di_commit {
+	uint64_t size;
+};
+
+#define FILE_SIZE_UNKNOWN UINT64_MAX
 
 struct di_exec {
 	uint32_t flags; /* 0 */
@@ -375,17 +403,50 @@ enum file_op {
 			   size bytes came; ID_FILE_END (size) */
 	FILE_STAT = 3,	/* no pipe; ID_FILE_END (size, mode) */
 	FILE_USAGE = 4, /* no pipe; allocated bytes and inodes of the whole tree; ID_FILE_END */
+	FILE_LIST = 5,	/* pipe: write end, struct file_entry and its texts for each entry beneath
+			   the  folder, sorted by path in byte order, those behind the second path
+			   (the  cursor, "" from the start), at most max of them, depth levels deep;
+			   ID_FILE_END (size: how many, used: 1 when there are more) */
+	FILE_REMOVE = 6, /* no pipe; FILE_RECURSIVE; ID_FILE_END (size: how many names were removed,
+			    0 when there was none) */
+	FILE_MOVE = 7,	 /* no pipe; two paths; FILE_REPLACE; ID_FILE_END */
+	FILE_MKDIR = 8,	 /* no pipe; ID_FILE_END (size: 1 when it was made) */
+	FILE_PACK = 9,	 /* pipe: write end, a tar in gzip of the folder, at most max bytes; ID_FILE
+			    first, then the bytes, then ID_FILE_END (size: bytes) */
+	FILE_UNPACK = 10, /* pipe: read end, a tar in gzip, unpacked without its first component
+			     into the folder, which must not exist; ID_FILE_END (size: regular
+			     files); nothing is left of one that failed */
+	FILE_TRIM = 11,	  /* no pipe; the workspace becomes what the folder holds (snapshots);
+			     ID_FILE_END (as FILE_USAGE) */
+	FILE_MERGE = 12,  /* pipe: write end, for the path of FILE_ERR_CONFLICT; what LAYOUT_SOURCE
+			     holds goes into the folder, which is made; checked whole before
+			     anything is changed; ID_FILE_END (size: allocated bytes it needed) */
 };
 
-/* The specification memfd of DI_FILE, sealed: the path with its NUL and nothing else. */
+enum file_flag { FILE_RECURSIVE = 1u << 0, FILE_REPLACE = 1u << 1 };
+
+/* One entry of FILE_LIST; then path_len and target_len bytes, without NUL. */
+struct file_entry {
+	uint32_t path_len;   /* relative to the folder */
+	uint32_t target_len; /* of a link */
+	uint32_t mode;	     /* with the type bits */
+	uint32_t reserved;
+	uint64_t size;
+	int64_t mtime; /* seconds */
+};
+
+/* The specification memfd of DI_FILE, sealed: the path with its NUL, of FILE_LIST and FILE_MOVE a
+ * second one with its, and nothing else. */
 struct di_file {
 	uint32_t op;
-	uint32_t mode;	/* FILE_WRITE: of a new file; an old file keeps its own */
-	uint64_t size;	/* FILE_WRITE: announced bytes */
-	uint64_t max;	/* FILE_READ: larger files are refused with FILE_ERR_TOO_LARGE */
-	uint64_t quota; /* FILE_WRITE: bytes that the tree may use; 0 = none */
-	uint32_t flags; /* 0 */
-	uint32_t reserved;
+	uint32_t mode; /* FILE_WRITE: of a new file; an old file keeps its own */
+	uint64_t size; /* FILE_WRITE: announced bytes, or FILE_SIZE_UNKNOWN */
+	uint64_t max;  /* FILE_READ: larger files are refused with FILE_ERR_TOO_LARGE; FILE_WRITE of
+			  unknown size: the same; FILE_LIST, FILE_PACK: see there */
+	uint64_t quota; /* FILE_WRITE, FILE_UNPACK, FILE_MERGE: bytes that the tree may use; 0 =
+			   none */
+	uint32_t flags; /* enum file_flag */
+	uint32_t depth; /* FILE_LIST: 1 to 16 */
 };
 
 /* ---- init -> airlockd ------------------------------------------------------------------------ */
@@ -437,6 +498,20 @@ enum file_code {
 	FILE_ERR_SHORT = 10,  /* fewer or more bytes than announced came; nothing was changed */
 	FILE_ERR_NAME = 11,   /* a name is too long */
 	FILE_ERR_SYSTEM = 12, /* see errno_code */
+	FILE_ERR_EXISTS = 13,
+	FILE_ERR_NOT_EMPTY = 14,
+	FILE_ERR_CONFLICT =
+		15,	       /* a folder and a file have the same name: its path is in the pipe */
+	FILE_ERR_ARCHIVE = 16, /* errno_code: enum file_archive_fault */
+	FILE_ERR_NOT_FOLDER = 17,
+};
+
+enum file_archive_fault {
+	FILE_ARCHIVE_BROKEN = 1, /* not a tar in gzip, or cut short */
+	FILE_ARCHIVE_NAME = 2,	 /* absolute, "..", too long */
+	FILE_ARCHIVE_KIND = 3,	 /* a device or another thing that is no file, folder or link */
+	FILE_ARCHIVE_LINK = 4,	 /* a hard link to outside of the archive */
+	FILE_ARCHIVE_LIMIT = 5,	 /* too many entries, or too large when unpacked */
 };
 
 struct id_file {

@@ -47,5 +47,7 @@ struct layout_ready {
 #define LAYOUT_READY_MAGIC 0x31594452u /* "RDY1" */
 
 #define LAYOUT_WORKSPACE "/workspace"
+/* An empty folder of the read-only root; what a file sandbox copies from is attached there. */
+#define LAYOUT_SOURCE "/run"
 #define LAYOUT_SHELL "/bin/bash"
 #define LAYOUT_HOSTNAME "sandbox"

@@ -336,6 +336,10 @@ static void on_end(struct runtime_file *job, const struct id_file *body)
 	case FILE_STAT:
 		job->result.size = body->size;
 		job->result.mode = body->mode;
+		break;
+	default:
+		fail_with_box(job, "an answer that nobody asked for");
+		return;
 	}
 	finish(job);
 }
