@@ -15,12 +15,12 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "init/file.h"
 #include "init/lock.h"
 #include "ipc/messages.h"
 #include "sandbox/filter.h"
 #include "sandbox/knobs.h"
 #include "sandbox/layout.h"
+#include "worker/file.h"
 
 /* Where the tenant keeps its end of init's socket until exec: above what init inherited. */
 #define TENANT_SOCK LAYOUT_FD_CONTROL

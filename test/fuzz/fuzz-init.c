@@ -23,8 +23,8 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
-#include "init/file-usage.h"
-#include "init/file.h"
+#include "worker/file-usage.h"
+#include "worker/file.h"
 
 #define PIPE_MAX 60000u
 #define CANARY "outside"

@@ -26,8 +26,8 @@
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/mem.h"
-#include "init/file-usage.h"
-#include "init/file.h"
+#include "worker/file-usage.h"
+#include "worker/file.h"
 
 static char top[64];
 static int top_fd = -1, ws = -1, outside = -1;

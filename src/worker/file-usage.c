@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "init/file-usage.h"
+#include "worker/file-usage.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "init/file-path.h"
+#include "worker/file-path.h"
 
 #define ENTRIES_SIZE 16384
 #define WALK_TRIES 3

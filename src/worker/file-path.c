@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "init/file-path.h"
+#include "worker/file-path.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "init/file.h"
+#include "worker/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,8 +14,8 @@
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/mem.h"
-#include "init/file-path.h"
-#include "init/file-usage.h"
+#include "worker/file-path.h"
+#include "worker/file-usage.h"
 
 #define MODE_BITS 0777u
 #define NAME_TRIES 16
