@@ -35,6 +35,8 @@ struct core_config {
 	const char *imported;	  /* comma list of imported images; NULL: none; borrowed */
 	const char *runtime_name; /* "native" */
 	bool ephemeral;		  /* SANDBOX_SESSION_STATE=off */
+	const char *lost_file;	  /* core_start writes the names of lost volumes there, one a line;
+				     NULL: nowhere; borrowed */
 };
 
 /* Takes ownership of nothing; store and runtime outlive the core. Reads the stored sessions, which
