@@ -410,6 +410,11 @@ static int path_fd(const char *path, size_t len)
 	return take_fd(&fd);
 }
 
+static bool is_slow(const struct runtime_file *job)
+{
+	return job->kind && job->kind->slow;
+}
+
 static bool is_piped(const struct runtime_file *job)
 {
 	return job->op == FILE_READ || job->op == FILE_WRITE || job->op == FILE_LIST ||
@@ -491,7 +496,7 @@ void file_start(struct box *box)
 	r = send_job(job, box->sandbox);
 	if (r == 0) {
 		deadline_set(&job->rt->deadlines, &job->deadline,
-			     clock_monotonic_ms() + (job->kind ? job->kind->limit_ms : FILE_JOB_MS),
+			     clock_monotonic_ms() + (is_slow(job) ? FILE_STREAM_MS : FILE_JOB_MS),
 			     on_job_late);
 	} else if (r == -EPIPE && job->tries < FILE_TRIES) {
 		try_again(job);
@@ -529,7 +534,7 @@ struct runtime_file *file_submit(struct runtime_file *job, const struct runtime_
 		fail_soon(job, ESHUTDOWN, v ? "busy" : "internal");
 		return job;
 	}
-	job->box = box_get(rt, v, pool);
+	job->box = box_get(rt, v, pool, is_slow(job));
 	TAILQ_INSERT_TAIL(&job->box->jobs, job, link);
 	deadline_set(&rt->deadlines, &job->deadline, clock_monotonic_ms() + FILE_QUEUE_MS,
 		     on_queue_late);
@@ -591,6 +596,8 @@ void file_volume_ends(struct runtime *rt, struct volume *v)
 {
 	if (v->box)
 		file_fail_all(v->box, "internal");
+	if (v->slow_box)
+		file_fail_all(v->slow_box, "internal");
 }
 
 void files_end(struct runtime *rt)
