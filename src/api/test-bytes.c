@@ -83,7 +83,7 @@ static void an_upload_is_passed_on_piece_by_piece(void **state)
 	ask(&x, "PUT", SESSION "/files?path=a%20b", "hello");
 	assert_string_equal(fake.path, "a b");
 	assert_int_equal(fake.upload_size, 5);
-	/* Nothing is asked of the client before the worker has begun. */
+	/* Nothing is asked of the client before its turn. */
 	assert_false(x.streams || x.wants_body);
 	fake.upload.wanted(fake.data);
 	assert_true(x.streams);

@@ -210,7 +210,7 @@ struct files_call *files_write(struct core *c, struct session *s, struct str pat
  * The same lines, the same words. Nothing of a transfer is kept but what is on its way. */
 
 struct files_upload_ops {
-	/* files_give may be called: first when the worker has begun, then after each false. */
+	/* files_give may be called: first when the worker has the job, then after each false. */
 	void (*wanted)(void *data);
 	/* Once; until then the old file is there, and for ever when it failed. */
 	void (*done)(void *data, uint64_t size, const struct err *err);

@@ -165,7 +165,7 @@ struct runtime_file *runtime_file_usage(struct runtime *rt, const struct runtime
 #define RUNTIME_GIVE_MAX (64u * 1024)
 
 struct runtime_upload_ops {
-	/* Bytes may be given: first when the worker has begun, then after each false of
+	/* Bytes may be given: first when the worker has the job, then after each false of
 	 * runtime_upload_give. */
 	void (*wanted)(void *data);
 	/* Once. On success all that was given is in the file; else nothing was changed. */
