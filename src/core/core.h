@@ -226,7 +226,7 @@ void files_give_end(struct files_call *call);
 struct files_download_ops {
 	/* Before the first byte; size of the file, of an archive 0. */
 	void (*begun)(void *data, uint64_t size);
-	/* False: no more until files_resume. */
+	/* False: no more until files_resume, but done when that was the last. */
 	bool (*bytes)(void *data, struct str bytes);
 	/* Once. After begun an error has no words for the client. */
 	void (*done)(void *data, const struct err *err);

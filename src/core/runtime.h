@@ -191,7 +191,8 @@ struct runtime_download_ops {
 	/* Before the first byte. result->size: of the file, which comes exactly or fails; of an
 	 * archive nothing is known. */
 	void (*begun)(void *data, const struct runtime_file_result *result);
-	/* Valid during the call. False: nothing more until runtime_download_resume. */
+	/* Valid during the call. False: nothing more until runtime_download_resume, but done when
+	 * that was the last. */
 	bool (*bytes)(void *data, struct str bytes);
 	/* Once. */
 	void (*done)(void *data, const struct runtime_file_result *result, const struct err *err);
