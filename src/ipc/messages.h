@@ -361,7 +361,8 @@ enum di_type {
 	DI_KILL = 3,   /* struct di_kill: end the command and all its children */
 	DI_END = 4,    /* empty: end the sandbox */
 	DI_COMMIT = 5, /* struct di_commit, with the id of a FILE_WRITE of unknown size: so many
-			  bytes were sent; the pipe's end without it changes nothing */
+			  bytes were sent; the pipe's end without it changes nothing, and
+			  FILE_SIZE_UNKNOWN says that there is nothing more to wait for */
 };
 
 struct di_commit {

@@ -6,7 +6,8 @@
  *
  * An upload is committed by its length where that was announced: the worker compares when the pipe
  * ends. Else by DI_COMMIT, which is sent before the pipe ends, so that whoever sees the end finds
- * it. Anything that breaks before leaves the pipe short, and the worker changes nothing.
+ * it; a count that no file has breaks it off. Anything that breaks before leaves the pipe short,
+ * and the worker changes nothing.
  */
 #include "core/native/file-job.h"
 
@@ -100,9 +101,15 @@ static enum file_step upload_end(struct runtime_file *job, const struct id_file 
 
 static void upload_detach(struct runtime_file *job)
 {
+	const struct di_commit none = { .size = FILE_SIZE_UNKNOWN };
+
 	/* Once everything was given, it happens. */
-	if (!job->ended)
-		stop_giving(job);
+	if (job->ended)
+		return;
+	/* Else the worker would wait for the word behind the end of the pipe. */
+	if (job->pipe && job->size == FILE_SIZE_UNKNOWN)
+		sandbox_say(job->box->sandbox, DI_COMMIT, &none, sizeof(none));
+	stop_giving(job);
 }
 
 static void upload_tell(struct runtime_file *job, const struct err *err)
