@@ -247,7 +247,8 @@ class Cutter:
                 left = None if left is None else left - len(piece)
             if left is not None:
                 for s in (source, target):
-                    s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                    # The other thread is reading: a close alone would wait for it.
+                    s.shutdown(socket.SHUT_RDWR)
                     s.close()
             else:
                 target.shutdown(socket.SHUT_WR)
