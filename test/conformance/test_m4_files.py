@@ -621,6 +621,7 @@ def test_moving(server, session):
     for source, to in (("../x", "y"), ("full", "../x"), ("full", "out/x"), ("/etc", "x")):
         answer = move(source, to)
         assert (answer.status, answer.code) == (403, "path_outside"), (source, to)
+        assert answer.detail.endswith("'%s'" % (source if source in ("../x", "/etc") else to))
 
 
 def test_making_folders(server, session):
