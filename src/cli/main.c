@@ -14,7 +14,7 @@ static const struct cli_command commands[] = {
 	  "[--json] -- COMMAND...",
 	  "run one command isolated; without SANDBOX_API_URL on a server of its own", cmd_run },
 	{ "sandbox", "create|list|show|exec|rm|egress", "sandboxes of a server", cmd_sandbox },
-	{ "files", "read|write", "files in a sandbox", cmd_files },
+	{ "files", "read|write|put|get|archive", "files in a sandbox", cmd_files },
 	{ "usage", "[--json]", "limits and what is used of them", cmd_usage },
 	{ "policy", "[--json]", "hosts that sandboxes may reach", cmd_policy },
 	{ "health", "[--json]", "whether the server serves", cmd_health },

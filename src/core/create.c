@@ -253,7 +253,10 @@ static void on_volume(void *data, const struct err *err)
  * is checked by the file worker, the hard limit only has to hold against tenant code. */
 static uint64_t hard_limit(const struct core *c, uint64_t quota)
 {
-	return quota + (quota < c->config.write_max ? quota : c->config.write_max);
+	uint64_t single = c->config.write_max > c->config.upload_max ? c->config.write_max
+								     : c->config.upload_max;
+
+	return quota + (quota < single ? quota : single);
 }
 
 static void create_volume(struct create *cr, const char *id)

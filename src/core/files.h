@@ -8,7 +8,14 @@
 #include "core/core.h"
 
 /* Which thing the path was to be. */
-enum files_use { FILES_READ, FILES_WRITE, FILES_FOLDER };
+enum files_use {
+	FILES_READ,
+	FILES_WRITE,
+	FILES_FOLDER,
+	FILES_DOWNLOAD,
+	FILES_REMOVE,
+	FILES_MOVE,
+};
 
 /* What the words are about. */
 struct files_matter {

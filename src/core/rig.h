@@ -23,6 +23,11 @@ enum rig_kind {
 	RIG_DELETE,
 	RIG_STAT,
 	RIG_LIVE,
+	RIG_UPLOAD,
+	RIG_DOWNLOAD,
+	RIG_PACK,
+	RIG_LIST,
+	RIG_CHANGE,
 	RIG_KINDS,
 };
 
@@ -61,6 +66,19 @@ struct runtime {
 	bool with_egress; /* the last command named its session */
 	char denied[128]; /* what the next results were refused, each with its NUL */
 	size_t n_denied;
+
+	/* Of the last upload, listing or change; what changes and uploads answer. */
+	struct runtime_upload upload;
+	struct runtime_upload_ops up;
+	void *up_data;
+	char given[64];
+	bool given_end;
+	unsigned resumed;
+	char second[64];
+	uint32_t depth;
+	bool flag;
+	uint64_t number;
+	const char *breaks; /* slug: downloads fail after their first bytes */
 
 	/* Sessions that the gateway knows. */
 	struct runtime_egress *egress;

@@ -380,7 +380,8 @@ enum di_type {
 	DI_KILL = 3,   /* struct di_kill: end the command and all its children */
 	DI_END = 4,    /* empty: end the sandbox */
 	DI_COMMIT = 5, /* struct di_commit, with the id of a FILE_WRITE of unknown size: so many
-			  bytes were sent; the pipe's end without it changes nothing */
+			  bytes were sent; the pipe's end without it changes nothing, and
+			  FILE_SIZE_UNKNOWN says that there is nothing more to wait for */
 };
 
 struct di_commit {
@@ -428,7 +429,8 @@ enum file_op {
 			   ID_FILE_END (size: how many, used: 1 when there are more) */
 	FILE_REMOVE = 6, /* no pipe; FILE_RECURSIVE; ID_FILE_END (size: how many names were removed,
 			    0 when there was none) */
-	FILE_MOVE = 7,	 /* no pipe; two paths; FILE_REPLACE; ID_FILE_END */
+	FILE_MOVE = 7,	 /* no pipe; two paths; FILE_REPLACE; ID_FILE_END (used, of an error: 1 when
+			    it is   about the second path) */
 	FILE_MKDIR = 8,	 /* no pipe; ID_FILE_END (size: 1 when it was made) */
 	FILE_PACK = 9,	 /* pipe: write end, a tar in gzip of the folder, at most max bytes; ID_FILE
 			    first, then the bytes, then ID_FILE_END (size: bytes) */

@@ -60,8 +60,10 @@ int job_move(struct job *j)
 
 	if (r >= 0 && !from.exists)
 		r = -ENOENT;
-	if (r >= 0)
+	if (r >= 0) {
 		r = file_entry_find(j->workspace, &job_second, &to);
+		j->answer.used = r < 0;
+	}
 	if (r >= 0)
 		r = move_to(j, &from, &to);
 	file_target_fini(&from);

@@ -30,6 +30,7 @@ struct volume {
 	enum volume_state state;
 	struct sandbox_list sandboxes; /* attached, not known to be gone */
 	struct box *box;	       /* its file sandbox and jobs; NULL: none */
+	struct box *slow_box;	       /* the same for jobs that go at a client's pace */
 	runtime_volume_fn fn;	       /* of the delete */
 	void *data;
 	struct volume *next; /* in its bucket */
