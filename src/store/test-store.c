@@ -382,7 +382,7 @@ static void a_newer_schema_is_refused(void **state)
 
 	must_open(f);
 	must_close(f);
-	change(f, "UPDATE schema SET version=2");
+	change(f, "UPDATE schema SET version=3");
 	refused(f, EPROTO, "version 2");
 }
 
