@@ -31,6 +31,37 @@ void disk_add(struct session *s, uint64_t bytes)
 		s->disk.pending = UINT64_MAX;
 }
 
+uint64_t disk_hard_limit(const struct core *c, uint64_t quota)
+{
+	return quota + (quota < c->config.write_max ? quota : c->config.write_max);
+}
+
+/* More than the hard limit cannot be there, whatever was put in and deleted again. */
+void disk_share(const struct core *c, struct session *s, uint64_t bytes)
+{
+	uint64_t limit = disk_hard_limit(c, s->quota_bytes);
+
+	if (__builtin_add_overflow(s->disk.shared, bytes, &s->disk.shared) ||
+	    s->disk.shared > limit)
+		s->disk.shared = limit;
+}
+
+void disk_share_all(const struct core *c, struct session *s)
+{
+	disk_share(c, s, s->disk.known);
+	disk_share(c, s, s->disk.pending);
+}
+
+uint64_t disk_counted(const struct core *c, const struct session *s, uint64_t counter)
+{
+	struct runtime_info info;
+
+	if (!s->disk.shared)
+		return counter;
+	runtime_info_get(c->runtime, &info);
+	return info.counts_shared ? counter : counter + s->disk.shared;
+}
+
 void disk_measured(struct session *s, uint64_t used, uint64_t before)
 {
 	s->disk.known = used;
@@ -49,6 +80,7 @@ static bool may_exceed(const struct session *s, uint64_t more)
 }
 
 struct disk_question {
+	struct core *c;
 	struct session *s; /* referenced */
 	uint64_t more;
 	disk_fn answer;
@@ -65,7 +97,7 @@ static void on_stat(void *data, uint64_t used_bytes, const struct err *err)
 	/* What was written while the question was under way is not in the answer. */
 	bool quiet = s->disk.at_us == q->asked.at_us && s->disk.pending == q->asked.pending;
 	if (!err && quiet && clock_monotonic_us() - s->disk.at_us > SETTLED_US) {
-		disk_measured(s, used_bytes, s->disk.pending);
+		disk_measured(s, disk_counted(q->c, s, used_bytes), s->disk.pending);
 		walk = may_exceed(s, q->more);
 	}
 	q->answer(q->data, walk);
@@ -85,7 +117,7 @@ void disk_ask(struct core *c, struct session *s, uint64_t more, disk_fn answer, 
 		return;
 	}
 	struct disk_question *q = mem_new(1, sizeof(*q));
-	*q = (struct disk_question){ s, more, answer, data, s->disk };
+	*q = (struct disk_question){ c, s, more, answer, data, s->disk };
 	session_ref(s);
 	runtime_volume_stat(c->runtime, s->id, on_stat, q);
 }

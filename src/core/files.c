@@ -32,6 +32,7 @@ struct files_call {
 	enum files_use use;
 	files_read_fn read;
 	files_write_fn write;
+	files_turn_fn turn; /* NULL: a call of ours */
 	void *data;
 	bool detached, waiting;
 	struct runtime_file *job;
@@ -119,6 +120,8 @@ static void answer(struct files_call *f, bool missing, struct str bytes, const s
 {
 	if (f->detached)
 		;
+	else if (f->turn)
+		f->turn(f->data, err);
 	else if (f->use == FILES_READ)
 		f->read(f->data, missing, bytes, err);
 	else
@@ -212,7 +215,9 @@ static void on_disk(void *data, bool walk)
 static void start(struct files_call *f)
 {
 	f->s->tenant->files_running++;
-	if (f->use == FILES_WRITE)
+	if (f->turn)
+		f->turn(f->data, NULL);
+	else if (f->use == FILES_WRITE)
 		disk_ask(f->c, f->s, f->bytes.len + BLOCK, on_disk, f);
 	else
 		run_job(f, 0);
@@ -307,6 +312,22 @@ struct files_call *files_write(struct core *c, struct session *s, struct str pat
 	f->write = fn;
 	f->data = data;
 	return call_start(f);
+}
+
+struct files_call *files_turn(struct core *c, struct session *s, files_turn_fn fn, void *data)
+{
+	struct files_call *f = call_new(c, s, STR(""));
+
+	f->use = FILES_FOLDER;
+	f->turn = fn;
+	f->data = data;
+	return call_start(f);
+}
+
+void files_turn_end(struct files_call *turn)
+{
+	give_place(turn);
+	call_free(turn);
 }
 
 static void leave_line(struct files_call *f)

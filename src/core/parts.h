@@ -9,7 +9,7 @@
  *  2. It is freed when its last reference goes: the list holds one, each call in flight one.
  *  3. tenant->sessions_open counts the sessions that hold a slot: from the accepted create to the
  * end of the delete.
- *  4. A volume is only ever made under an id that the store's journal or a session row holds, so
+ *  4. A volume is only ever made under a name that the store's journal or a row holds, so
  *     after a crash no volume is unexplained.
  */
 #pragma once
@@ -63,6 +63,8 @@ enum core_timer {
 	CORE_TIMERS
 };
 
+struct snapshot;
+
 struct core {
 	uv_loop_t *loop; /* borrowed */
 	struct core_config config;
@@ -89,6 +91,8 @@ struct core {
 	struct create *creates_first, *creates_last; /* wait for an id */
 	struct create *creates_open;
 	struct ending *endings_again; /* wait for another try */
+
+	struct snapshot *dying; /* owned; deleted ones whose volume is not gone yet */
 
 	struct found_volume *found;   /* owned; between core_open and core_start */
 	struct found_volume *journal; /* owned; what an earlier run left, until it is cleared */
@@ -156,6 +160,24 @@ void endings_hurry(struct core *c);
 /* ---- start.c ---- */
 int sessions_load(struct core *c, struct err *err);
 void found_free(struct core *c);
+
+/* ---- snapshot.c ---- */
+int snapshots_load(struct core *c, struct err *err);
+/* At start: whether a snapshot's row explains this volume. */
+bool snapshots_explain(struct core *c, const char *volume, uint32_t tenant);
+/* After all volumes were found: rows without one go. */
+void snapshots_start(struct core *c);
+/* Deletes what is over its time, of one tenant or of all; then also tries again what failed. */
+void snapshots_expire(struct core *c, struct tenant *t);
+void snapshots_sweep(struct core *c);
+void snapshots_free(struct core *c);
+void snapshot_free(struct snapshot *snap);
+void snapshot_insert(struct snapshot *snap);
+void snapshot_set_id(struct snapshot *snap, const char *id);
+bool snapshot_volume_is_known(const struct core *c, const char *volume);
+void snapshot_ref(struct snapshot *snap);
+/* The last one of a deleted snapshot deletes its volume. */
+void snapshot_unref(struct core *c, struct snapshot *snap);
 
 /* ---- exec.c ---- */
 void execs_kill(struct core *c);

@@ -6,6 +6,8 @@
  *   row without volume             dropped
  *   volume whose id is journaled   deleted: it was being made or being deleted
  *   any other volume               kept, counted, said
+ *
+ * A snapshot is treated like a session, without a TTL (snapshot.c).
  */
 #include <stdlib.h>
 
@@ -57,6 +59,7 @@ static void on_row(void *data, const struct store_session *row)
 	split_egress(s, row->egress);
 	s->persistent = row->persistent;
 	s->quota_bytes = row->quota_bytes;
+	s->disk.shared = row->shared_bytes;
 	s->created_us = row->created_us;
 	s->accessed_us = row->accessed_us;
 	l->s = s;
@@ -181,7 +184,7 @@ static void explain_volume(struct core *c, const struct found_volume *v)
 		s->has_volume = true;
 		return;
 	}
-	if (!s && is_journaled(c, v->id))
+	if (!s && (snapshots_explain(c, v->id, v->tenant) || is_journaled(c, v->id)))
 		return;
 	c->lost++;
 	log_event(LOG_WARN, "lost_volume", LOG_STR("volume", v->id), LOG_INT("tenant", v->tenant),
@@ -202,6 +205,7 @@ void core_start(struct core *c)
 	for (struct found_volume *v = c->found; v; v = v->next)
 		explain_volume(c, v);
 	free_list(&c->found);
+	snapshots_start(c);
 	for (struct session *s = c->newest, *next; s; s = next) {
 		next = s->next;
 		if (!s->has_volume) {

@@ -43,6 +43,10 @@ struct tenant {
 	uint32_t files_running; /* file calls in flight, at most 8; more wait */
 	struct files_call *files_first,
 		*files_last;	    /* file calls that wait, in order; core/ only */
+	struct snapshot *snapshots; /* owned, newest first; see snapshot.h */
+	uint32_t snapshots_stored;
+	uint32_t snapshots_making;  /* they count towards the limit, too */
+	uint64_t snapshot_bytes;    /* of both, as far as their size is known */
 	struct tenant_usage *usage; /* owned; core/ only */
 	struct tenant *next;
 };

@@ -159,7 +159,11 @@ static void call_volume(unsigned n)
 	if (!c)
 		return;
 	if (n % 3 == 0)
-		runtime_volume_create(f.rt, FAKE_VOLUME, 1, 0, on_volume, c);
+		runtime_volume_create(f.rt,
+				      &(struct runtime_volume_spec){ .volume = FAKE_VOLUME,
+								     .tenant = 1,
+								     .limit_bytes = 0 },
+				      on_volume, c);
 	else if (n % 3 == 1)
 		runtime_volume_delete(f.rt, FAKE_VOLUME, on_volume, c);
 	else

@@ -37,7 +37,8 @@ struct runtime_file {
 	TAILQ_ENTRY(runtime_file) link; /* in box->jobs or files.ending */
 	struct deadline deadline;
 	unsigned tries;
-	char *path; /* owned, NUL-terminated */
+	char *path;		      /* owned, NUL-terminated */
+	char source[MSG_VOLUME_NAME]; /* FILE_MERGE; else "" */
 
 	runtime_read_fn read_fn;
 	runtime_write_fn write_fn;
@@ -47,7 +48,7 @@ struct runtime_file {
 	uint64_t max, quota;
 	struct str bytes; /* FILE_WRITE: borrowed until the callback */
 	size_t sent;	  /* of bytes */
-	struct buf got;	  /* FILE_READ */
+	struct buf got;	  /* FILE_READ; FILE_MERGE: the path in the way */
 	bool announced;	  /* ID_FILE came: got must become result.size */
 	bool answered;	  /* ID_FILE_END came with FILE_OK */
 	struct file_pipe *pipe;
@@ -69,6 +70,8 @@ static const struct {
 	{ FILE_ERR_QUOTA, "quota" },
 	{ FILE_ERR_INODES, "too_many_files" },
 	{ FILE_ERR_NAME, "file_not_found" },
+	{ FILE_ERR_NOT_FOLDER, "not_folder" },
+	{ FILE_ERR_CONFLICT, "restore_conflict" },
 };
 
 void files_init(struct files *all)
@@ -108,7 +111,7 @@ static void tell(struct runtime_file *job)
 
 	deadline_clear(&rt->deadlines, &job->deadline);
 	TAILQ_REMOVE(&rt->files.ending, job, link);
-	if (!job->detached && job->op == FILE_READ)
+	if (!job->detached && job->read_fn)
 		job->read_fn(job->data, &job->result, buf_str(&job->got), err);
 	else if (!job->detached)
 		job->write_fn(job->data, &job->result, err);
@@ -232,6 +235,28 @@ static void take_bytes(struct runtime_file *job)
 		fail_with_box(job, "fewer bytes than announced");
 }
 
+/* The path in the way, which the worker writes before it says that there is one. False: it cannot
+ * be a path, and the job has failed. */
+static bool take_path(struct runtime_file *job)
+{
+	while (job->pipe) {
+		ssize_t n = read(job->pipe->fd, job->rt->chunk, RUNTIME_CHUNK);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN)
+			break;
+		if (n <= 0) {
+			pipe_close(job);
+		} else if (memchr(job->rt->chunk, 0, (size_t)n) ||
+			   !buf_put(&job->got, job->rt->chunk, (size_t)n)) {
+			fail_with_box(job, "what came is no path");
+			return false;
+		}
+	}
+	return true;
+}
+
 /* Writes what the pipe takes. The end of the pipe tells the worker the end of the bytes. */
 static void give_bytes(struct runtime_file *job)
 {
@@ -263,6 +288,8 @@ static void on_pipe(uv_poll_t *poll, int status, int events)
 
 	if (job->op == FILE_READ)
 		take_bytes(job);
+	else if (job->op == FILE_MERGE)
+		take_path(job);
 	else if (status < 0)
 		pipe_close(job);
 	else
@@ -311,6 +338,12 @@ static void on_end(struct runtime_file *job, const struct id_file *body)
 		file_start(job->box);
 		return;
 	}
+	if (job->op == FILE_MERGE && !take_path(job))
+		return;
+	if (job->op == FILE_MERGE && (body->code == FILE_ERR_CONFLICT) != (job->got.len > 0)) {
+		fail_with_box(job, "a path without a conflict or the reverse");
+		return;
+	}
 	if (body->code != FILE_OK) {
 		on_refusal(job, body);
 		return;
@@ -331,7 +364,11 @@ static void on_end(struct runtime_file *job, const struct id_file *body)
 		job->result.size = body->size;
 		break;
 	case FILE_USAGE:
+	case FILE_TRIM:
 		job->result.used_bytes = body->size;
+		break;
+	case FILE_MERGE:
+		job->result.size = body->size;
 		break;
 	case FILE_STAT:
 		job->result.size = body->size;
@@ -409,13 +446,13 @@ static int path_fd(const char *path)
 
 static bool is_piped(const struct runtime_file *job)
 {
-	return job->op == FILE_READ || job->op == FILE_WRITE;
+	return job->op == FILE_READ || job->op == FILE_WRITE || job->op == FILE_MERGE;
 }
 
 /* Makes the pipe and returns init's end, or -1. */
 static int pipe_open(struct runtime_file *job)
 {
-	bool reads = job->op == FILE_READ;
+	bool reads = job->op != FILE_WRITE;
 	struct file_pipe *p;
 	int fds[2];
 
@@ -438,10 +475,9 @@ static int pipe_open(struct runtime_file *job)
 }
 
 static const enum sandbox_state file_states[] = {
-	[FILE_READ] = SANDBOX_FILE_READ,
-	[FILE_WRITE] = SANDBOX_FILE_OTHER,
-	[FILE_STAT] = SANDBOX_FILE_OTHER,
-	[FILE_USAGE] = SANDBOX_FILE_OTHER,
+	[FILE_READ] = SANDBOX_FILE_READ,  [FILE_WRITE] = SANDBOX_FILE_OTHER,
+	[FILE_STAT] = SANDBOX_FILE_OTHER, [FILE_USAGE] = SANDBOX_FILE_OTHER,
+	[FILE_TRIM] = SANDBOX_FILE_OTHER, [FILE_MERGE] = SANDBOX_FILE_OTHER,
 };
 
 /* Returns 0, or -errno: -EPIPE when init is gone. A small write is in the pipe before init looks. */
@@ -466,9 +502,21 @@ static int send_job(struct runtime_file *job, struct sandbox *s)
 	r = sandbox_send(s, file_states[job->op], DI_FILE, job->rt->files.next_job, &body,
 			 sizeof(body), (int[]){ path, theirs }, theirs >= 0 ? 2 : 1);
 	if (r == 0 && job->pipe)
-		uv_poll_start(&job->pipe->poll, job->op == FILE_READ ? UV_READABLE : UV_WRITABLE,
+		uv_poll_start(&job->pipe->poll, job->op == FILE_WRITE ? UV_WRITABLE : UV_READABLE,
 			      on_pipe);
 	return r;
+}
+
+const char *file_source(const struct box *box)
+{
+	const struct runtime_file *job = TAILQ_FIRST(&box->jobs);
+
+	return job ? job->source : "";
+}
+
+static bool is_long(const struct runtime_file *job)
+{
+	return job->op == FILE_TRIM || job->op == FILE_MERGE;
 }
 
 void file_start(struct box *box)
@@ -482,7 +530,8 @@ void file_start(struct box *box)
 	r = send_job(job, box->sandbox);
 	if (r == 0) {
 		deadline_set(&job->rt->deadlines, &job->deadline,
-			     clock_monotonic_ms() + FILE_JOB_MS, on_job_late);
+			     clock_monotonic_ms() + (is_long(job) ? FILE_LONG_JOB_MS : FILE_JOB_MS),
+			     on_job_late);
 	} else if (r == -EPIPE && job->tries < FILE_TRIES) {
 		try_again(job);
 	} else {
@@ -555,6 +604,28 @@ struct runtime_file *runtime_file_usage(struct runtime *rt, const struct runtime
 	struct runtime_file *job = job_new(rt, spec, FILE_USAGE, data);
 
 	job->write_fn = fn;
+	return submit(job, spec);
+}
+
+struct runtime_file *file_trim(struct runtime *rt, const struct runtime_file_spec *spec,
+			       runtime_write_fn fn, void *data)
+{
+	struct runtime_file *job = job_new(rt, spec, FILE_TRIM, data);
+
+	job->write_fn = fn;
+	return submit(job, spec);
+}
+
+struct runtime_file *runtime_file_merge(struct runtime *rt, const struct runtime_file_spec *spec,
+					const char *source, uint64_t quota_bytes,
+					runtime_read_fn fn, void *data)
+{
+	struct runtime_file *job = job_new(rt, spec, FILE_MERGE, data);
+
+	job->read_fn = fn;
+	job->quota = quota_bytes;
+	job->got = BUF(LIMIT_PATH);
+	snprintf(job->source, sizeof(job->source), "%s", source);
 	return submit(job, spec);
 }
 

@@ -69,6 +69,7 @@ struct volume *volume_add(struct runtime *rt, const char *name, uint32_t tenant)
 	memcpy(v->name, name, len);
 	v->tenant = tenant;
 	TAILQ_INIT(&v->sandboxes);
+	TAILQ_INIT(&v->readers);
 	struct volume **to = bucket(t, name);
 	v->next = *to;
 	*to = v;
@@ -107,8 +108,7 @@ void volume_table_fini(struct volume_table *t)
 	*t = (struct volume_table){ 0 };
 }
 
-/* Turns the launcher's answer into an error; true when there is one. */
-static bool failed(const struct wire_msg *msg, struct err *err)
+bool volume_failed(const struct wire_msg *msg, struct err *err)
 {
 	struct msg_done done;
 
@@ -147,22 +147,24 @@ static void on_created(struct runtime *rt, void *data, struct wire_msg *msg)
 {
 	_cleanup_free_ struct creation *c = data;
 	struct err err;
-	bool bad = failed(msg, &err);
+	bool bad = volume_failed(msg, &err);
 
 	if (!bad)
 		volume_add(rt, c->name, c->tenant);
 	c->fn(c->data, bad ? &err : NULL);
 }
 
-void runtime_volume_create(struct runtime *rt, const char *volume, uint32_t tenant,
-			   uint64_t limit_bytes, runtime_volume_fn fn, void *data)
+void runtime_volume_create(struct runtime *rt, const struct runtime_volume_spec *spec,
+			   runtime_volume_fn fn, void *data)
 {
 	struct creation *c = mem_new(1, sizeof(*c));
-	struct dl_volume_create body = { .tenant = tenant, .limit_bytes = limit_bytes };
+	struct dl_volume_create body = { .tenant = spec->tenant, .limit_bytes = spec->limit_bytes };
 
-	*c = (struct creation){ .fn = fn, .data = data, .tenant = tenant };
-	snprintf(c->name, sizeof(c->name), "%s", volume);
+	*c = (struct creation){ .fn = fn, .data = data, .tenant = spec->tenant };
+	snprintf(c->name, sizeof(c->name), "%s", spec->volume);
 	memcpy(body.volume, c->name, sizeof(body.volume));
+	if (spec->source)
+		snprintf(body.source, sizeof(body.source), "%s", spec->source);
 	link_ask(rt, DL_VOLUME_CREATE, &body, sizeof(body), LINK_BIT(LD_DONE), on_created, c);
 }
 
@@ -174,7 +176,7 @@ static void on_deleted(struct runtime *rt, void *data, struct wire_msg *msg)
 	runtime_volume_fn fn = v->fn;
 	void *fn_data = v->data;
 	struct err err;
-	bool bad = failed(msg, &err);
+	bool bad = volume_failed(msg, &err);
 
 	if (bad) {
 		/* The name is still there, so that it can be deleted again. */
@@ -187,11 +189,25 @@ static void on_deleted(struct runtime *rt, void *data, struct wire_msg *msg)
 		fn(fn_data, bad ? &err : NULL);
 }
 
+void volume_when_quiet(struct runtime *rt, struct volume *v, volume_quiet_fn fn, void *data)
+{
+	assert(!v->quiet);
+	if (TAILQ_EMPTY(&v->sandboxes)) {
+		fn(rt, v, data);
+		return;
+	}
+	v->quiet = fn;
+	v->quiet_data = data;
+}
+
 void volume_sandbox_gone(struct runtime *rt, struct volume *v)
 {
 	struct dl_volume body;
 
-	if (v->state != VOLUME_DELETING || !TAILQ_EMPTY(&v->sandboxes) || rt->strays)
+	if (v->quiet && TAILQ_EMPTY(&v->sandboxes))
+		take_ptr(v->quiet)(rt, v, v->quiet_data);
+	if (v->state != VOLUME_DELETING || !TAILQ_EMPTY(&v->sandboxes) ||
+	    !TAILQ_EMPTY(&v->readers) || rt->strays)
 		return;
 	v->state = VOLUME_ASKED;
 	memcpy(body.volume, v->name, sizeof(body.volume));
@@ -248,6 +264,8 @@ void runtime_volume_delete(struct runtime *rt, const char *volume, runtime_volum
 		next = TAILQ_NEXT(s, in_volume);
 		sandbox_kill(s);
 	}
+	TAILQ_FOREACH(s, &v->readers, in_source)
+	sandbox_kill(s);
 	volume_sandbox_gone(rt, v);
 }
 
