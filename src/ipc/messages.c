@@ -18,6 +18,7 @@ static const struct wire_type dl[] = {
 	MSG(DL_POLICY, sizeof(struct dl_policy), 0, 0),
 	MSG(DL_SNAPSHOT_CREATE, sizeof(struct dl_snapshot_create), 0, 0),
 	MSG(DL_SNAPSHOT_SEAL, sizeof(struct dl_volume), 0, 0),
+	MSG(DL_VOLUME_LIMIT, sizeof(struct dl_volume_limit), 0, 0),
 };
 PAIR(dl, dl);
 
@@ -59,6 +60,7 @@ static const struct wire_type ls[] = {
 	MSG(LS_STATUS, 0, 0, 0),
 	MSG(LS_SNAPSHOT_CREATE, sizeof(struct dl_snapshot_create), 0, 0),
 	MSG(LS_SNAPSHOT_SEAL, sizeof(struct dl_volume), 0, 0),
+	MSG(LS_VOLUME_LIMIT, sizeof(struct dl_volume_limit), 0, 0),
 };
 PAIR(ls, ls);
 

@@ -59,6 +59,7 @@ enum dl_type {
 	DL_SNAPSHOT_SEAL = 11, /* struct dl_volume; LD_DONE: nothing can be written to it any more.
 				  One that a start finds unsealed is deleted */
 	DL_POLICY = 9,	       /* struct dl_policy: what came of the last LD_POLICY */
+	DL_VOLUME_LIMIT = 12,  /* struct dl_volume_limit; LD_DONE */
 };
 
 struct dl_build {
@@ -75,13 +76,27 @@ struct dl_handover {
 	char source[MSG_VOLUME_NAME];
 };
 
+/* With plain directories nothing can be cloned: a create with a source and DL_SNAPSHOT_CREATE are
+ * EOPNOTSUPP. Then the volume, or the snapshot, is made empty by DL_VOLUME_CREATE without a source
+ * and filled by a file sandbox (FILE_MERGE). EACCES: the source is another tenant's. */
 struct dl_volume_create {
 	uint32_t tenant;
-	uint32_t reserved;
+	/* Hard quota of all that the tenant's volumes, also those that are gone, have written and
+	 * that is still on disk; 0 = as before. Only simple quotas have it, and with them it is
+	 * what bounds a chain of copies. */
+	uint32_t tenant_limit_mb;
 	uint64_t limit_bytes; /* hard quota; 0 = none */
 	char volume[MSG_VOLUME_NAME];
-	/* "": empty. Else a snapshot or volume of the same tenant that it begins as a copy of. */
+	/* "": empty. Else a sealed snapshot or a volume of the same tenant that it begins as a copy
+	 * of. */
 	char source[MSG_VOLUME_NAME];
+};
+
+/* A new hard quota. With simple quotas a volume goes on being charged for what it wrote and a
+ * snapshot holds, so its limit has to rise by a snapshot's size, and to fall when that is gone. */
+struct dl_volume_limit {
+	uint64_t limit_bytes;
+	char volume[MSG_VOLUME_NAME];
 };
 
 struct dl_snapshot_create {
@@ -196,6 +211,7 @@ struct ld_status {
 	uint32_t gateway_restarts;
 	uint64_t volume_bytes; /* size of the file system that holds the workspaces */
 	uint64_t volume_free;
+	uint64_t volume_promised; /* sum of the hard quotas of all workspaces */
 };
 
 /* ---- launcher <-> builder -------------------------------------------------------------------- */
@@ -237,6 +253,8 @@ struct bl_failed {
 };
 
 /* ---- launcher <-> sweeper -------------------------------------------------------------------- */
+
+/* The id is the launcher's own; answers come in any order. */
 enum ls_type {
 	LS_VOLUME_CREATE = 1,	/* struct dl_volume_create */
 	LS_VOLUME_DELETE = 2,	/* struct dl_volume */
@@ -244,6 +262,7 @@ enum ls_type {
 	LS_STATUS = 4,		/* empty */
 	LS_SNAPSHOT_CREATE = 5, /* struct dl_snapshot_create */
 	LS_SNAPSHOT_SEAL = 6,	/* struct dl_volume */
+	LS_VOLUME_LIMIT = 7,	/* struct dl_volume_limit */
 };
 
 enum sl_type {

@@ -164,12 +164,13 @@ static int on_build(const struct wire_msg *msg)
 	return 0;
 }
 
-static int map_mount(int volume, int userns)
+/* NOSUID, NODEV: init drops its right to change them right after the attach. */
+#define MAP_WORKSPACE (MOUNT_ATTR_IDMAP | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
+#define MAP_SOURCE (MAP_WORKSPACE | MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOEXEC)
+
+static int map_mount(int volume, int userns, uint64_t attributes)
 {
-	/* NOSUID, NODEV: init drops its right to change them right after the attach. */
-	struct mount_attr attr = { .attr_set = MOUNT_ATTR_IDMAP | MOUNT_ATTR_NOSUID |
-					       MOUNT_ATTR_NODEV,
-				   .userns_fd = (uint64_t)userns };
+	struct mount_attr attr = { .attr_set = attributes, .userns_fd = (uint64_t)userns };
 	_cleanup_fd_ int mount =
 		open_tree(volume, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
 
@@ -178,11 +179,11 @@ static int map_mount(int volume, int userns)
 	return take_fd(&mount);
 }
 
-/* Everything from the name to the descriptor on its way to init. */
-static int hand_over(struct sandbox *s, const char *name)
+/* From the name to a mount for this sandbox. A snapshot is a workspace until it is sealed, and can
+ * be copied from since. */
+static int open_mount(const struct sandbox *s, const char *name, uint64_t attributes)
 {
-	struct li_attach body = { 0 };
-	_cleanup_fd_ int volume = -1, mount = -1;
+	_cleanup_fd_ int volume = -1;
 	uint32_t tenant;
 	struct err err;
 
@@ -194,10 +195,31 @@ static int hand_over(struct sandbox *s, const char *name)
 			  LOG_INT("volume", tenant));
 		return -EACCES;
 	}
-	mount = map_mount(volume, s->userns);
-	if (mount < 0)
-		return mount;
-	return wire_send(s->handover, LI_ATTACH, 0, &body, sizeof(body), &mount, 1);
+	if (volume_is_snapshot(name) &&
+	    volume_is_sealed(&h.l->volumes, volume) != (attributes == MAP_SOURCE))
+		return attributes == MAP_SOURCE ? -EBUSY : -EROFS;
+	return map_mount(volume, s->userns, attributes);
+}
+
+static int hand_over(struct sandbox *s, const struct dl_handover *want)
+{
+	_cleanup_fd_ int workspace = open_mount(s, want->volume, MAP_WORKSPACE);
+	_cleanup_fd_ int source = -1;
+	const struct li_attach body = { 0 };
+
+	if (workspace < 0)
+		return workspace;
+	if (want->source[0] && (source = open_mount(s, want->source, MAP_SOURCE)) < 0)
+		return source;
+	const int mounts[] = { workspace, source };
+	return wire_send(s->handover, LI_ATTACH, 0, &body, sizeof(body), mounts,
+			 source < 0 ? 1 : 2);
+}
+
+/* Of a source: "" is none. */
+static bool source_ok(const char name[MSG_VOLUME_NAME])
+{
+	return !name[0] || volume_name_ok(name);
 }
 
 static int on_handover(const struct wire_msg *msg)
@@ -205,7 +227,7 @@ static int on_handover(const struct wire_msg *msg)
 	struct dl_handover body;
 
 	memcpy(&body, msg->body, sizeof(body));
-	if (!volume_name_ok(body.volume))
+	if (!volume_name_ok(body.volume) || !source_ok(body.source))
 		return -EPROTO;
 	struct sandbox *s = sandbox_find(body.sandbox);
 	if (!s)
@@ -213,7 +235,7 @@ static int on_handover(const struct wire_msg *msg)
 	if (s->state != BLANK)
 		return -EPROTO;
 	s->state = USED;
-	int r = hand_over(s, body.volume);
+	int r = hand_over(s, &body);
 	fd_close(&s->handover);
 	fd_close(&s->userns);
 	if (r < 0) {
@@ -237,16 +259,7 @@ static int on_kill(const struct wire_msg *msg)
 	return 0;
 }
 
-struct call *daemon_next_call(void)
-{
-	struct call *c = &h.calls[h.first_call];
-
-	h.first_call = (h.first_call + 1) % CALLS_MAX;
-	h.n_calls--;
-	return c;
-}
-
-void daemon_refuse_call(const struct call *c, const char *text)
+static void refuse_call(const struct call *c, const char *text)
 {
 	struct ld_volume_stat body = { .code = EAGAIN };
 
@@ -256,25 +269,66 @@ void daemon_refuse_call(const struct call *c, const char *text)
 		daemon_done(c->id, EAGAIN, text);
 }
 
-/* Volume calls go to the sweeper as they are, under the same id, after the name was checked. */
-static int forward(const struct wire_msg *msg, uint8_t type, const char *name)
+void daemon_refuse_calls(const char *text)
 {
-	struct call c = { .type = type, .id = msg->head.id };
+	for (struct call *c = h.calls; c < h.calls + CALLS_MAX; c++) {
+		if (c->type && !c->stale)
+			refuse_call(c, text);
+		c->type = 0;
+	}
+}
 
-	if (name && !volume_name_ok(name))
+/* Volume calls go to the sweeper as they are, after their names were checked. */
+static int forward(const struct wire_msg *msg, uint8_t type, bool names_ok)
+{
+	const struct call call = { .type = type, .id = msg->head.id };
+	uint32_t n = 0;
+
+	if (!names_ok)
 		return -EPROTO;
-	if (h.n_calls == CALLS_MAX || wire_send(h.peers[PEER_SWEEPER].sock, type, msg->head.id,
-						msg->body, msg->body_len, NULL, 0) < 0)
-		daemon_refuse_call(&c, "the sweeper is busy");
+	while (n < CALLS_MAX && h.calls[n].type)
+		n++;
+	if (n == CALLS_MAX ||
+	    wire_send(h.peers[PEER_SWEEPER].sock, type, n, msg->body, msg->body_len, NULL, 0) < 0)
+		refuse_call(&call, "the sweeper is busy");
 	else
-		h.calls[(h.first_call + h.n_calls++) % CALLS_MAX] = c;
+		h.calls[n] = call;
 	return 0;
+}
+
+static int on_volume_message(const struct wire_msg *msg)
+{
+	struct dl_volume_create create;
+	struct dl_snapshot_create snapshot;
+	struct dl_volume_limit limit;
+	struct dl_volume volume;
+
+	switch (msg->head.type) {
+	case DL_VOLUME_CREATE:
+		memcpy(&create, msg->body, sizeof(create));
+		return forward(msg, LS_VOLUME_CREATE,
+			       volume_name_ok(create.volume) && source_ok(create.source));
+	case DL_SNAPSHOT_CREATE:
+		memcpy(&snapshot, msg->body, sizeof(snapshot));
+		return forward(msg, LS_SNAPSHOT_CREATE,
+			       volume_name_ok(snapshot.volume) &&
+				       volume_name_ok(snapshot.snapshot) &&
+				       volume_is_snapshot(snapshot.snapshot));
+	case DL_VOLUME_LIMIT:
+		memcpy(&limit, msg->body, sizeof(limit));
+		return forward(msg, LS_VOLUME_LIMIT, volume_name_ok(limit.volume));
+	}
+	static const uint8_t plain[] = {
+		[DL_VOLUME_DELETE] = LS_VOLUME_DELETE,
+		[DL_VOLUME_STAT] = LS_VOLUME_STAT,
+		[DL_SNAPSHOT_SEAL] = LS_SNAPSHOT_SEAL,
+	};
+	memcpy(&volume, msg->body, sizeof(volume));
+	return forward(msg, plain[msg->head.type], volume_name_ok(volume.volume));
 }
 
 int daemon_on_message(const struct wire_msg *msg)
 {
-	struct dl_volume_create create;
-	struct dl_volume volume;
 	struct dl_policy policy;
 
 	if ((msg->head.type == DL_HELLO) == h.peers[PEER_DAEMON].greeted)
@@ -289,19 +343,17 @@ int daemon_on_message(const struct wire_msg *msg)
 	case DL_KILL:
 		return on_kill(msg);
 	case DL_VOLUME_CREATE:
-		memcpy(&create, msg->body, sizeof(create));
-		return forward(msg, LS_VOLUME_CREATE, create.volume);
 	case DL_VOLUME_DELETE:
-		memcpy(&volume, msg->body, sizeof(volume));
-		return forward(msg, LS_VOLUME_DELETE, volume.volume);
 	case DL_VOLUME_STAT:
-		memcpy(&volume, msg->body, sizeof(volume));
-		return forward(msg, LS_VOLUME_STAT, volume.volume);
+	case DL_VOLUME_LIMIT:
+	case DL_SNAPSHOT_CREATE:
+	case DL_SNAPSHOT_SEAL:
+		return on_volume_message(msg);
 	case DL_POLICY:
 		memcpy(&policy, msg->body, sizeof(policy));
 		return policy_answered(&policy);
 	case DL_STATUS:
-		return forward(msg, LS_STATUS, NULL);
+		return forward(msg, LS_STATUS, true);
 	}
 	return -EPROTO;
 }

@@ -12,10 +12,11 @@
  * Invariants
  *   1  A sandbox is announced to airlockd only after it stands in the table: "ready" implies
  * "known". 2  A generation is never used twice while this process lives; a message about an old one
- * is void. 3  A workspace is attached only where the tenant number of volume and sandbox are equal,
- * at most once per sandbox. 4  The copy of airlockd's control socket is never read here; it only
- * keeps the channel whole when airlockd is replaced. 5  The end of airlockd, builder, sweeper or
- * gateway ends no sandbox; the end of this process ends all of them (lifeline).
+ * is void. 3  A workspace, and what it is to be copied from, is attached only where the tenant
+ * numbers of volume and sandbox are equal, at most once per sandbox. 4  The copy of airlockd's
+ * control socket is never read here; it only keeps the channel whole when airlockd is replaced. 5
+ * The end of airlockd, builder, sweeper or gateway ends no sandbox; the end of this process ends
+ * all of them (lifeline).
  */
 #include <errno.h>
 #include <poll.h>
@@ -197,16 +198,18 @@ static int on_sweeper_message(const struct wire_msg *msg)
 {
 	struct ld_status status;
 
-	if (h.n_calls == 0 || h.calls[h.first_call].id != msg->head.id)
+	if (msg->head.id >= CALLS_MAX || h.calls[msg->head.id].type == 0)
 		return -EPROTO;
-	if (daemon_next_call()->stale)
+	struct call call = h.calls[msg->head.id];
+	h.calls[msg->head.id].type = 0;
+	if (call.stale)
 		return 0;
 	switch (msg->head.type) {
 	case SL_DONE:
-		daemon_send(LD_DONE, msg->head.id, msg->body, msg->body_len, NULL, 0);
+		daemon_send(LD_DONE, call.id, msg->body, msg->body_len, NULL, 0);
 		return 0;
 	case SL_VOLUME_STAT:
-		daemon_send(LD_VOLUME_STAT, msg->head.id, msg->body, msg->body_len, NULL, 0);
+		daemon_send(LD_VOLUME_STAT, call.id, msg->body, msg->body_len, NULL, 0);
 		return 0;
 	case SL_STATUS:
 		memcpy(&status, msg->body, sizeof(status));
@@ -218,7 +221,7 @@ static int on_sweeper_message(const struct wire_msg *msg)
 		status.builder_restarts = h.peers[PEER_BUILDER].restarts;
 		status.sweeper_restarts = h.peers[PEER_SWEEPER].restarts;
 		status.gateway_restarts = h.peers[PEER_GATEWAY].restarts;
-		daemon_send(LD_STATUS, msg->head.id, &status, sizeof(status), NULL, 0);
+		daemon_send(LD_STATUS, call.id, &status, sizeof(status), NULL, 0);
 		return 0;
 	}
 	return -EPROTO;
@@ -337,11 +340,8 @@ static void peer_ended(enum peer_kind kind, int status)
 		handover_give_up();
 	if (kind == PEER_BUILDER)
 		builder_lost();
-	while (kind == PEER_SWEEPER && h.n_calls > 0) {
-		const struct call *c = daemon_next_call();
-		if (!c->stale)
-			daemon_refuse_call(c, "the sweeper was restarted");
-	}
+	if (kind == PEER_SWEEPER)
+		daemon_refuse_calls("the sweeper was restarted");
 	if (h.stopping)
 		return;
 	log_event(LOG_WARN, "restarting", LOG_STR("process", p->name), LOG_INT("status", status));

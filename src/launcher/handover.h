@@ -58,13 +58,12 @@ struct handover {
 	uint32_t generations;
 	int64_t retire_at_ms;
 	struct sandbox sandboxes[LAYOUT_SLOTS];
-	/* A ring: the sweeper answers in the order of the calls. */
+	/* The sweeper knows a call by its place here. */
 	struct call {
-		uint8_t type;
-		bool stale; /* of an earlier airlockd */
+		uint8_t type; /* 0: free */
+		bool stale;   /* of an earlier airlockd */
 		uint32_t id;
 	} calls[CALLS_MAX];
-	unsigned first_call, n_calls;
 	struct {
 		int taken, asked; /* owned: the last that was taken; the one being judged */
 		bool waiting;	  /* LD_POLICY was sent */
@@ -96,9 +95,8 @@ void daemon_send(uint8_t type, uint32_t id, const void *body, size_t len, const 
 void daemon_announce_slot(struct sandbox *s);
 void daemon_announce(struct sandbox *s);
 int daemon_build_failed(uint32_t id, int code, const char *text);
-/* The oldest call that the sweeper has not answered; there must be one. */
-struct call *daemon_next_call(void);
-void daemon_refuse_call(const struct call *c, const char *text);
+/* The sweeper is gone: all that it has not answered. */
+void daemon_refuse_calls(const char *text);
 int daemon_on_message(const struct wire_msg *msg);
 
 /* ---- handover-gateway.c ---- */

@@ -102,7 +102,7 @@ int image_open_for_tenant(struct volumes *v, const char *image, uint32_t tenant,
 			return r;
 	}
 	if (clone < 0) {
-		r = backend->clone(v, source, v->clones_fd, name, err);
+		r = backend->clone(v, source, v->clones_fd, name, NULL, 0, err);
 		if (r == 0)
 			r = volume_open_folder(v->clones_fd, name, &clone, err);
 		if (r < 0)
@@ -188,7 +188,7 @@ static int make_tree(struct volumes *v, const char *making, int *ret_fd, struct 
 	int r = volumes_space(v, &bytes, &available, err);
 
 	if (r == 0)
-		r = volume_backend(v)->make(v, v->images_fd, making, 0, available / 2, err);
+		r = volume_backend(v)->make(v, v->images_fd, making, NULL, available / 2, err);
 	if (r == 0)
 		r = volume_open_folder(v->images_fd, making, &fd, err);
 	if (r < 0)

@@ -4,6 +4,10 @@
  * <id>.deleting, which is when the volume is gone for everybody, is answered at once; giving the
  * space back takes up to seconds and is done by a child of the sweeper, one at a time. What a crash
  * left as .creating or .deleting is removed the same way after a start.
+ *
+ * Snapshots and copies wait until what was written to their source is on disk, which nobody else
+ * should: each is made by a child (a job), which answers itself. What concerns a name that a job is
+ * at work on waits for it, so that for each name things happen in the order they were asked for.
  */
 #include <errno.h>
 #include <poll.h>
@@ -11,11 +15,13 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "ipc/messages.h"
 #include "launcher/launcher.h"
@@ -23,6 +29,15 @@
 
 #define SWEEP_EVERY_MS 10000
 #define SWEEP_FOR_MS 60000
+#define SWEEP_AGAIN_MS 100
+#define JOBS_MAX 8
+
+struct job {
+	pid_t pid; /* 0: none */
+	uint32_t id;
+	uint64_t promise; /* what it adds to that of all, when it succeeds */
+	char name[MSG_VOLUME_NAME];
+};
 
 static struct {
 	struct launcher *l;
@@ -32,6 +47,8 @@ static struct {
 	bool garbage;	     /* something is left to delete */
 	int64_t sweep_at_ms; /* 0: no quota group of a deleted volume is left */
 	int64_t sweep_until_ms;
+	uint64_t promised; /* the limits of all workspaces */
+	struct job jobs[JOBS_MAX];
 } s;
 
 static void answer(uint8_t type, uint32_t id, const void *body, size_t len)
@@ -55,17 +72,160 @@ static void answer_done(uint32_t id, int r, const struct err *err)
 	answer(SL_DONE, id, &body, sizeof(body));
 }
 
-static void on_create(const struct wire_msg *msg)
+/* ---- jobs ------------------------------------------------------------------------------------ */
+
+static struct job *find_job(pid_t pid)
 {
-	struct dl_volume_create body;
+	for (struct job *j = s.jobs; j < s.jobs + JOBS_MAX; j++)
+		if (j->pid == pid)
+			return j;
+	return NULL;
+}
+
+/* Status 0: done, 1: not, and either was answered. */
+static void job_ended(struct job *j, int status)
+{
 	struct err err;
 
-	memcpy(&body, msg->body, sizeof(body));
-	if (knob_off(KNOB_QUOTA))
-		body.limit_bytes = 0;
-	answer_done(msg->head.id,
-		    volume_create(&s.l->volumes, body.volume, body.tenant, body.limit_bytes, &err),
-		    &err);
+	j->pid = 0;
+	if (status == 0)
+		s.promised += j->promise;
+	else if (!WIFEXITED(status) || WEXITSTATUS(status) != 1)
+		answer_done(j->id, err_set(&err, EIO, "the process at work on %s died", j->name),
+			    &err);
+}
+
+static void wait_for_job(const char *name)
+{
+	for (struct job *j = s.jobs; j < s.jobs + JOBS_MAX; j++) {
+		int status = 1;
+
+		if (!j->pid || strcmp(j->name, name) != 0)
+			continue;
+		while (waitpid(j->pid, &status, 0) < 0 && errno == EINTR)
+			;
+		job_ended(j, status);
+	}
+}
+
+/* Does work and answers with what came of it: in a child, or here when there are too many. */
+static void start_job(const struct wire_msg *msg, const char *name, uint64_t promise,
+		      int (*work)(const void *body, struct err *err))
+{
+	struct job *j = find_job(0);
+	pid_t parent = getpid(), pid = j ? fork() : -1;
+	struct err err;
+
+	if (pid > 0) {
+		*j = (struct job){ .pid = pid, .id = msg->head.id, .promise = promise };
+		snprintf(j->name, sizeof(j->name), "%s", name);
+		return;
+	}
+	if (pid == 0 && (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent))
+		_exit(2);
+	int r = work(msg->body, &err);
+	answer_done(msg->head.id, r, &err);
+	if (pid == 0)
+		_exit(r < 0);
+	if (r == 0)
+		s.promised += promise;
+}
+
+/* ---- messages -------------------------------------------------------------------------------- */
+
+static int create(const void *body, struct err *err)
+{
+	struct dl_volume_create want;
+
+	memcpy(&want, body, sizeof(want));
+	return volume_create(&s.l->volumes,
+			     &(struct volume_spec){
+				     .name = want.volume,
+				     .tenant = want.tenant,
+				     .limit_bytes = knob_off(KNOB_QUOTA) ? 0 : want.limit_bytes,
+				     .tenant_bytes =
+					     knob_off(KNOB_QUOTA) ? 0 : want.tenant_limit_mb * MIB,
+				     .source = want.source },
+			     err);
+}
+
+static int snapshot(const void *body, struct err *err)
+{
+	struct dl_snapshot_create want;
+
+	memcpy(&want, body, sizeof(want));
+	return volume_create(&s.l->volumes,
+			     &(struct volume_spec){ .name = want.snapshot,
+						    .tenant = want.tenant,
+						    .source = want.volume },
+			     err);
+}
+
+static int seal(const void *body, struct err *err)
+{
+	struct dl_volume want;
+
+	memcpy(&want, body, sizeof(want));
+	return volume_seal(&s.l->volumes, want.volume, err);
+}
+
+static void on_create(const struct wire_msg *msg)
+{
+	struct dl_volume_create want;
+	struct err err;
+
+	memcpy(&want, msg->body, sizeof(want));
+	wait_for_job(want.volume);
+	if (want.source[0]) {
+		start_job(msg, want.volume, want.limit_bytes, create);
+		return;
+	}
+	int r = create(msg->body, &err);
+	if (r == 0)
+		s.promised += want.limit_bytes;
+	answer_done(msg->head.id, r, &err);
+}
+
+static void on_snapshot(const struct wire_msg *msg)
+{
+	struct dl_snapshot_create want;
+
+	memcpy(&want, msg->body, sizeof(want));
+	wait_for_job(want.snapshot);
+	start_job(msg, want.snapshot, 0, snapshot);
+}
+
+static void on_seal(const struct wire_msg *msg)
+{
+	struct dl_volume want;
+
+	memcpy(&want, msg->body, sizeof(want));
+	wait_for_job(want.volume);
+	start_job(msg, want.volume, 0, seal);
+}
+
+static uint64_t limit_of(const char *name)
+{
+	uint64_t used, limit = 0;
+	struct err ignored;
+
+	if (!volume_is_snapshot(name))
+		volume_stat(&s.l->volumes, name, &used, &limit, &ignored);
+	return limit;
+}
+
+static void on_limit(const struct wire_msg *msg)
+{
+	struct dl_volume_limit want;
+	struct err err;
+
+	memcpy(&want, msg->body, sizeof(want));
+	wait_for_job(want.volume);
+	uint64_t before = limit_of(want.volume);
+	int r = volume_limit(&s.l->volumes, want.volume,
+			     knob_off(KNOB_QUOTA) ? 0 : want.limit_bytes, &err);
+	s.promised += limit_of(want.volume) - before;
+	answer_done(msg->head.id, r, &err);
 }
 
 static void on_delete(const struct wire_msg *msg)
@@ -74,7 +234,11 @@ static void on_delete(const struct wire_msg *msg)
 	struct err err;
 
 	memcpy(&body, msg->body, sizeof(body));
+	wait_for_job(body.volume);
+	uint64_t limit = limit_of(body.volume);
 	int r = volume_mark_deleted(&s.l->volumes, body.volume, &err);
+	if (r == 0)
+		s.promised -= limit;
 	answer_done(msg->head.id, r, &err);
 	s.garbage = true;
 }
@@ -93,7 +257,7 @@ static void on_stat(const struct wire_msg *msg)
 
 static void on_status(const struct wire_msg *msg)
 {
-	struct ld_status body = { 0 };
+	struct ld_status body = { .volume_promised = s.promised };
 	struct err err;
 
 	if (volumes_space(&s.l->volumes, &body.volume_bytes, &body.volume_free, &err) < 0)
@@ -125,24 +289,30 @@ static void start_deleter(void)
 		s.deleter = 0;
 }
 
-static void reap_deleter(void)
+static void reap(void)
 {
 	struct signalfd_siginfo info;
+	int status;
 	pid_t pid;
 
 	while (read(s.signals, &info, sizeof(info)) == (ssize_t)sizeof(info))
 		;
-	while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
-		if (pid == s.deleter) {
-			s.deleter = 0;
-			s.sweep_at_ms = clock_monotonic_ms() + SWEEP_EVERY_MS;
-			s.sweep_until_ms = clock_monotonic_ms() + SWEEP_FOR_MS;
-		}
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+		struct job *j = find_job(pid);
+
+		if (j)
+			job_ended(j, status);
+		if (pid != s.deleter)
+			continue;
+		s.deleter = 0;
+		s.sweep_at_ms = clock_monotonic_ms() + SWEEP_EVERY_MS;
+		s.sweep_until_ms = clock_monotonic_ms() + SWEEP_FOR_MS;
+	}
 }
 
 /* Quota groups can go only after the kernel's cleaner has taken the volume apart. Done here and not
- * in the deleter: a group that is swept while a volume is made in it would leave that volume
- * without a limit. */
+ * in the deleter, nor while a job runs: a group that is swept while a volume is made in it would
+ * leave that volume without a limit. */
 static void sweep_groups(int64_t now)
 {
 	struct err err;
@@ -150,6 +320,11 @@ static void sweep_groups(int64_t now)
 
 	if (!s.sweep_at_ms || now < s.sweep_at_ms)
 		return;
+	for (int i = 0; i < JOBS_MAX; i++)
+		if (s.jobs[i].pid) {
+			s.sweep_at_ms = now + SWEEP_AGAIN_MS;
+			return;
+		}
 	while ((r = volume_sweep(&s.l->volumes, &err)) > 0)
 		;
 	if (r < 0)
@@ -179,11 +354,28 @@ static void on_message(const struct wire_msg *msg)
 	case LS_STATUS:
 		on_status(msg);
 		break;
+	case LS_VOLUME_LIMIT:
+		on_limit(msg);
+		break;
+	case LS_SNAPSHOT_CREATE:
+		on_snapshot(msg);
+		break;
+	case LS_SNAPSHOT_SEAL:
+		on_seal(msg);
+		break;
 	}
+}
+
+static void add_promise(void *data, const char *name, uint32_t tenant)
+{
+	(void)data;
+	(void)tenant;
+	s.promised += limit_of(name);
 }
 
 _Noreturn void sweeper_main(struct launcher *l, int sock)
 {
+	struct err err;
 	sigset_t child;
 
 	s.l = l;
@@ -195,6 +387,8 @@ _Noreturn void sweeper_main(struct launcher *l, int sock)
 	s.signals = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (s.signals < 0)
 		_exit(1);
+	if (volume_each(&l->volumes, add_promise, NULL, &err) < 0)
+		log_event(LOG_WARN, "volume_list", LOG_STR("why", err.text));
 	for (;;) {
 		struct pollfd p[] = { { .fd = sock, .events = POLLIN },
 				      { .fd = s.signals, .events = POLLIN } };
@@ -206,7 +400,7 @@ _Noreturn void sweeper_main(struct launcher *l, int sock)
 		if (poll(p, 2, next_sweep(clock_monotonic_ms())) < 0)
 			continue;
 		if (p[1].revents)
-			reap_deleter();
+			reap();
 		if (!p[0].revents)
 			continue;
 		int r = wire_recv(sock, &wire_ls, &msg);

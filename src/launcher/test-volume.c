@@ -9,11 +9,7 @@
 #include <linux/btrfs.h>
 #include <netinet/in.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <spawn.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
@@ -21,101 +17,15 @@
 #include <sys/wait.h>
 #include <sys/xattr.h>
 
-#include <cmocka.h>
-
 #include "base/fd.h"
-#include "base/limits.h"
-#include "launcher/volume-backend.h"
+#include "launcher/test-volume-rig.h"
 
 #define IMAGE "base:1"
 #define EVIL "airlock-test-evil"
-#define VOLUME_SIZE (640ull * MIB)
-
-static char top[200];
-static const char *skipped; /* why there is no root or no btrfs */
-static struct volumes v;
-static struct err err;
-
-/* A call that must succeed: prints the sentence when it does not. */
-#define ok(call) \
-	do { \
-		if ((call) < 0) \
-			fail_msg("%s: %s", #call, err.text); \
-	} while (0)
-
-static void need_host(void)
-{
-	if (skipped) {
-		print_message("[  SKIP    ] %s\n", skipped);
-		skip();
-	}
-}
-
-static void path_of(char path[static 256], const char *name)
-{
-	assert_in_range(snprintf(path, 256, "%s/%s", top, name), 1, 250);
-}
-
-static void open_state(const char *name, int kind)
-{
-	char path[256];
-
-	path_of(path, name);
-	struct volumes_config config = { .state_dir = path,
-					 .kind = kind,
-					 .size_bytes = VOLUME_SIZE };
-	ok(volumes_open(&v, &config, &err));
-}
-
-static void close_state(const char *name)
-{
-	char path[256];
-
-	volumes_close(&v);
-	v = VOLUMES_NONE;
-	path_of(path, name);
-	snprintf(path + strlen(path), 8, "/mnt");
-	umount2(path, MNT_DETACH);
-}
-
-/* Runs act in a child that is uid and gid 1000 and whose working directory is the volume; returns
- * what act returned, an errno. */
-static int as_tenant(const char *name, int (*act)(void))
-{
-	_cleanup_fd_ int fd = -1;
-	uint32_t tenant;
-	int status;
-
-	ok(volume_open(&v, name, &fd, &tenant, &err));
-	pid_t pid = fork();
-	if (pid == 0) {
-		if (fchdir(fd) < 0 || setresgid(1000, 1000, 1000) < 0 ||
-		    setresuid(1000, 1000, 1000) < 0)
-			_exit(255);
-		_exit(act());
-	}
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_true(WIFEXITED(status));
-	return WEXITSTATUS(status);
-}
-
-static int count_names(void *data, int folder, const char *name)
-{
-	++*(int *)data;
-	return 0;
-}
-
-static int names_in(int folder)
-{
-	int n = 0;
-
-	ok(volume_scan(folder, count_names, &n, &err));
-	return n;
-}
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-static void only_sbx_and_12_hex_is_a_volume_name(void **state)
+static void only_sbx_or_snp_and_12_hex_is_a_volume_name(void **state)
 {
 	static const struct {
 		const char name[MSG_VOLUME_NAME];
@@ -123,6 +33,9 @@ static void only_sbx_and_12_hex_is_a_volume_name(void **state)
 	} rows[] = {
 		{ "sbx_0123456789ab", true },
 		{ "sbx_ffffffffffff", true },
+		{ "snp_0123456789ab", true },
+		{ "snp_0123456789a", false },
+		{ "snq_0123456789ab", false },
 		{ "", false },
 		{ "sbx_0123456789a", false },
 		{ "sbx_0123456789abc", false },
@@ -178,7 +91,7 @@ static void a_volume_belongs_to_its_tenant(void **state)
 	struct stat st;
 
 	need_host();
-	ok(volume_create(&v, name, 4000000007u, 0, &err));
+	ok(create(name, 4000000007u, 0));
 	ok(volume_open(&v, name, &fd, &tenant, &err));
 	assert_int_equal(tenant, 4000000007u);
 	assert_int_equal(fstat(fd, &st), 0);
@@ -186,7 +99,7 @@ static void a_volume_belongs_to_its_tenant(void **state)
 	assert_int_equal(st.st_gid, 1000);
 	assert_int_equal(st.st_mode, S_IFDIR | 0755);
 	assert_int_equal(as_tenant(name, change_tenant_number), EPERM);
-	assert_int_equal(volume_create(&v, name, 7, 0, &err), -EEXIST);
+	assert_int_equal(create(name, 7, 0), -EEXIST);
 	fd_close(&fd);
 	assert_int_equal(volume_open(&v, "sbx_00000000000b", &fd, &tenant, &err), -ENOENT);
 	assert_int_equal(fd, -1);
@@ -203,19 +116,6 @@ static void a_link_in_the_place_of_a_volume_is_not_followed(void **state)
 	assert_int_equal(unlinkat(v.volumes_fd, "sbx_00000000000c", 0), 0);
 }
 
-/* Writes until it can't and leaves the file there. */
-static int fill(void)
-{
-	static char block[65536];
-	int fd = open("big", O_WRONLY | O_CREAT | O_APPEND, 0644), e = 0;
-
-	memset(block, 'x', sizeof(block));
-	for (int i = 0; fd >= 0 && e == 0 && i < 8192; i++)
-		if (write(fd, block, sizeof(block)) < 0)
-			e = errno;
-	return fd < 0 ? errno : e ? e : fsync(fd) < 0 ? errno : 0;
-}
-
 static int free_some(void)
 {
 	return unlink("big") < 0 ? errno : 0;
@@ -229,7 +129,7 @@ static void the_limit_holds_for(const char *name)
 	_cleanup_fd_ int fd = -1;
 	uint32_t tenant;
 
-	ok(volume_create(&v, name, 7, limit, &err));
+	ok(create(name, 7, limit));
 	assert_int_equal(as_tenant(name, fill), EDQUOT);
 	ok(volume_open(&v, name, &fd, &tenant, &err));
 	assert_int_equal(fstatat(fd, "big", &st, 0), 0);
@@ -254,22 +154,13 @@ static void a_tenant_can_not_write_past_the_limit(void **state)
 static void one_full_volume_does_not_fill_another(void **state)
 {
 	need_host();
-	ok(volume_create(&v, "sbx_0000000000f1", 7, 32 * MIB, &err));
-	ok(volume_create(&v, "sbx_0000000000f2", 7, 32 * MIB, &err));
+	ok(create("sbx_0000000000f1", 7, 32 * MIB));
+	ok(create("sbx_0000000000f2", 7, 32 * MIB));
 	assert_int_equal(as_tenant("sbx_0000000000f1", fill), EDQUOT);
 	assert_int_equal(as_tenant("sbx_0000000000f2", fill), EDQUOT);
 }
 
 /* ---- deleting -------------------------------------------------------------------------------- */
-
-static void delete_all(void)
-{
-	int r;
-
-	while ((r = volume_delete_next(&v, &err)) > 0)
-		;
-	ok(r);
-}
 
 static void make_nested(int folder, const char *name)
 {
@@ -285,7 +176,7 @@ static void nested_subvolumes_go_with_the_volume(void **state)
 	uint32_t tenant;
 
 	need_host();
-	ok(volume_create(&v, "sbx_0000000000d0", 7, 32 * MIB, &err));
+	ok(create("sbx_0000000000d0", 7, 32 * MIB));
 	ok(volume_open(&v, "sbx_0000000000d0", &fd, &tenant, &err));
 	assert_int_equal(mkdirat(fd, "folder", 0755), 0);
 	ok(volume_open_folder(fd, "folder", &inner, &err));
@@ -315,8 +206,9 @@ static void an_unfinished_volume_is_swept_and_a_finished_one_never(void **state)
 	uint32_t tenant = 0;
 
 	need_host();
-	ok(volume_create(&v, "sbx_0000000000e1", 9, 0, &err));
-	ok(volume_backend(&v)->make(&v, v.volumes_fd, "sbx_0000000000e2" VOLUME_CREATING, 0xe2,
+	ok(create("sbx_0000000000e1", 9, 0));
+	ok(volume_backend(&v)->make(&v, v.volumes_fd, "sbx_0000000000e2" VOLUME_CREATING,
+				    &(struct volume_charge){ .session = true, .group = 0xe2 },
 				    32 * MIB, &err));
 	delete_all();
 	/* It may be in the making by another process, until the next start. */
@@ -364,7 +256,7 @@ static void quota_groups_of_deleted_volumes_go_too(void **state)
 	need_host();
 	for (int i = 0; i < 20; i++) {
 		snprintf(name, sizeof(name), "sbx_00000000ab%02x", i);
-		ok(volume_create(&v, name, 7, 32 * MIB, &err));
+		ok(create(name, 7, 32 * MIB));
 		ok(volume_mark_deleted(&v, name, &err));
 	}
 	delete_all();
@@ -652,7 +544,7 @@ static void the_cage_holds_whatever_runs_in_it(void **state)
 
 	need_host();
 	snprintf(text, sizeof(text), script, getpid(), getpid(), port, IMAGE_OWNER);
-	ok(volume_backend(&v)->make(&v, v.images_fd, "cage" VOLUME_CREATING, 0, 0, &err));
+	ok(volume_backend(&v)->make(&v, v.images_fd, "cage" VOLUME_CREATING, NULL, 0, &err));
 	ok(volume_open_folder(v.images_fd, "cage" VOLUME_CREATING, &tree, &err));
 	assert_int_equal(fchown(tree, IMAGE_OWNER, IMAGE_OWNER), 0);
 	cage = open_tree(tree, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
@@ -722,7 +614,7 @@ static void a_second_start_finds_everything(void **state)
 	enum msg_quota quota = v.quota;
 
 	need_host();
-	ok(volume_create(&v, "sbx_0000000000c1", 12, 32 * MIB, &err));
+	ok(create("sbx_0000000000c1", 12, 32 * MIB));
 	assert_int_equal(as_tenant("sbx_0000000000c1", leave_file), 0);
 	close_state("btrfs");
 	open_state("btrfs", VOLUMES_AUTO);
@@ -773,7 +665,8 @@ static void without_room_plain_directories_say_why(void **state)
 	ok(volumes_open(&small, &config, &err));
 	assert_int_equal(small.kind, MSG_VOLUMES_PLAIN);
 	assert_non_null(strstr(small.why_plain, "256"));
-	ok(volume_create(&small, "sbx_000000000001", 1, 0, &err));
+	ok(volume_create(&small, &(struct volume_spec){ .name = "sbx_000000000001", .tenant = 1 },
+			 &err));
 	volumes_close(&small);
 	/* And it stays so: the workspaces lie there now. */
 	config.size_bytes = VOLUME_SIZE;
@@ -788,21 +681,10 @@ static void without_room_plain_directories_say_why(void **state)
 
 static void full_qgroups_hold_the_limit_too(void **state)
 {
-	static const char *const argv[] = { "/usr/sbin/mkfs.btrfs", "--quiet", "/proc/self/fd/0",
-					    NULL };
 	struct volumes saved = v;
-	char path[256];
 
 	need_host();
-	path_of(path, "full");
-	assert_int_equal(mkdir(path, 0700), 0);
-	path_of(path, "full/volumes.img");
-	_cleanup_fd_ int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-	assert_int_equal(ftruncate(fd, (off_t)VOLUME_SIZE), 0);
-	ok(volume_program_run(&(struct volume_program){ .argv = argv, .input = fd, .cage = -1 },
-			      &err));
-	assert_int_equal(fsetxattr(fd, "trusted.airlock.quota", "full", 4, 0), 0);
-	fd_close(&fd);
+	make_full("full");
 	open_state("full", VOLUMES_AUTO);
 	assert_int_equal(v.quota, MSG_QUOTA_FULL);
 	the_limit_holds_for("sbx_0000000000f0");
@@ -868,9 +750,9 @@ static void a_full_file_system_can_still_be_cleared(void **state)
 	assert_int_equal(mkdir(path, 0700), 0);
 	struct volumes_config config = { .state_dir = path, .size_bytes = 256 * MIB };
 	ok(volumes_open(&v, &config, &err));
-	ok(volume_create(&v, "sbx_0000000000a1", 7, 0, &err));
+	ok(create("sbx_0000000000a1", 7, 0));
 	assert_int_equal(as_tenant("sbx_0000000000a1", fill), ENOSPC);
-	assert_int_equal(volume_create(&v, "sbx_0000000000a2", 7, 32 * MIB, &err), -ENOSPC);
+	assert_int_equal(create("sbx_0000000000a2", 7, 32 * MIB), -ENOSPC);
 	ok(volume_mark_deleted(&v, "sbx_0000000000a1", &err));
 	for (int i = 0; i < 500 && available < 200 * MIB; i++) {
 		delete_all();
@@ -878,7 +760,7 @@ static void a_full_file_system_can_still_be_cleared(void **state)
 		nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
 	}
 	assert_in_range(available, 200 * MIB, 256 * MIB);
-	ok(volume_create(&v, "sbx_0000000000a2", 7, 32 * MIB, &err));
+	ok(create("sbx_0000000000a2", 7, 32 * MIB));
 	close_state("filled");
 	v = saved;
 }
@@ -910,7 +792,7 @@ static void plain_directories_delete_any_depth_and_follow_nothing(void **state)
 	assert_int_equal(v.kind, MSG_VOLUMES_PLAIN);
 	assert_int_equal(v.quota, MSG_QUOTA_NONE);
 	a_volume_belongs_to_its_tenant(NULL);
-	ok(volume_create(&v, "sbx_0000000000b1", 3, 0, &err));
+	ok(create("sbx_0000000000b1", 3, 0));
 	assert_int_equal(as_tenant("sbx_0000000000b1", dig), 0);
 	assert_int_equal(volume_stat(&v, "sbx_0000000000b1", &used, &limit, &err), -EOPNOTSUPP);
 	ok(volume_mark_deleted(&v, "sbx_0000000000b1", &err));
@@ -925,89 +807,10 @@ static void plain_directories_delete_any_depth_and_follow_nothing(void **state)
 	v = saved;
 }
 
-/* ---- the fixture ----------------------------------------------------------------------------- */
-
-static bool file_has(const char *file, const char *word)
-{
-	char text[4096];
-	_cleanup_fd_ int fd = open(file, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
-
-	text[n > 0 ? n : 0] = '\0';
-	return strstr(text, word);
-}
-
-static const char *why_not(void)
-{
-	if (geteuid() != 0)
-		return "needs root";
-	if (access("/dev/loop-control", R_OK | W_OK) < 0)
-		return "needs loop devices";
-	_cleanup_fd_ int fs = fsopen("btrfs", FSOPEN_CLOEXEC);
-	if (fs < 0)
-		return "needs a kernel with btrfs";
-	if (access("/usr/sbin/mkfs.btrfs", X_OK) < 0)
-		return "needs mkfs.btrfs";
-	if (unshare(CLONE_NEWNS) < 0 || mount("", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
-		return "needs a mount namespace of its own";
-	return NULL;
-}
-
-static int setup(void **state)
-{
-	char path[256];
-
-	v = VOLUMES_NONE;
-	skipped = why_not();
-	if (skipped)
-		return 0;
-	const char *where = getenv("TMPDIR");
-	snprintf(top, sizeof(top), "%.150s/airlock-test-XXXXXX", where ? where : "/var/tmp");
-	if (!mkdtemp(top))
-		return -1;
-	path_of(path, "btrfs");
-	if (mkdir(path, 0700) < 0)
-		return -1;
-	open_state("btrfs", VOLUMES_BTRFS);
-	return 0;
-}
-
-static bool loop_is_ours(const char *name)
-{
-	char file[300];
-
-	snprintf(file, sizeof(file), "/sys/block/%s/loop/backing_file", name);
-	return file_has(file, top);
-}
-
-/* After the last mount is gone no loop device may hold our files. */
-static int teardown(void **state)
-{
-	static const char *const rm[] = { "/usr/bin/rm", "-rf", top, NULL };
-	int left = 1;
-
-	if (skipped)
-		return 0;
-	close_state("btrfs");
-	for (int i = 0; left && i < 500; i++) {
-		DIR *dir = opendir("/sys/block");
-
-		left = 0;
-		for (struct dirent *e; dir && (e = readdir(dir));)
-			left += strncmp(e->d_name, "loop", 4) == 0 && loop_is_ours(e->d_name);
-		closedir(dir);
-		nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
-	}
-	if (left)
-		print_error("%d loop devices are left\n", left);
-	volume_program_run(&(struct volume_program){ .argv = rm, .input = 0, .cage = -1 }, &err);
-	return left ? -1 : 0;
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(only_sbx_and_12_hex_is_a_volume_name),
+		cmocka_unit_test(only_sbx_or_snp_and_12_hex_is_a_volume_name),
 		cmocka_unit_test(a_bad_image_name_is_refused_everywhere),
 		cmocka_unit_test(a_volume_belongs_to_its_tenant),
 		cmocka_unit_test(a_link_in_the_place_of_a_volume_is_not_followed),
@@ -1032,5 +835,5 @@ int main(void)
 		cmocka_unit_test(plain_directories_delete_any_depth_and_follow_nothing),
 	};
 
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return cmocka_run_group_tests(tests, rig_setup, rig_teardown);
 }

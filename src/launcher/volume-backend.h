@@ -14,21 +14,35 @@
 #define VOLUME_CREATING ".creating"
 #define VOLUME_DELETING ".deleting"
 
+/* To whom the bytes of a volume are charged. Images and their clones are charged to nobody. */
+struct volume_charge {
+	bool session;	/* a workspace; else a snapshot, which only the tenant is charged for */
+	uint64_t group; /* 48 bits that name the session */
+	uint32_t tenant;
+	uint64_t tenant_bytes; /* as in struct volume_spec */
+};
+
 struct volume_backend {
-	/* An empty tree, owned by root. limit_bytes 0 is no limit. group: 48 bits that name the
-	 * quota group of a session, 0 for images and clones, which are limited one by one. */
-	int (*make)(struct volumes *v, int folder, const char *name, uint64_t group,
-		    uint64_t limit_bytes, struct err *err);
-	/* Makes a tree read-only for ever. */
+	/* An empty tree, owned by root. charge may be NULL. limit_bytes, 0 for no limit, is of the
+	 * session, or else of the tree alone. */
+	int (*make)(struct volumes *v, int folder, const char *name,
+		    const struct volume_charge *charge, uint64_t limit_bytes, struct err *err);
+	/* Makes a tree read-only for ever, and says whether it is. */
 	int (*seal)(struct volumes *v, int tree, struct err *err);
-	/* A read-only copy-on-write clone; NULL when the file system has none. */
-	int (*clone)(struct volumes *v, int source, int folder, const char *name, struct err *err);
+	bool (*is_sealed)(int tree);
+	/* A copy-on-write clone with all attributes, read-only without a charge; NULL when the file
+	 * system has none. */
+	int (*clone)(struct volumes *v, int source, int folder, const char *name,
+		     const struct volume_charge *charge, uint64_t limit_bytes, struct err *err);
 	bool (*is_clone_of)(int tree, int source);
 	int (*destroy)(struct volumes *v, int folder, const char *name, struct err *err);
 	/* Gets the space of deleted trees back at once when it is short; may be NULL. */
 	void (*hurry)(struct volumes *v);
-	int (*usage)(struct volumes *v, int tree, uint64_t group, uint64_t *ret_used,
-		     uint64_t *ret_limit, struct err *err);
+	/* NULL: there is neither a counter nor a limit. */
+	int (*usage)(struct volumes *v, int tree, const struct volume_charge *charge,
+		     uint64_t *ret_used, uint64_t *ret_limit, struct err *err);
+	int (*limit)(struct volumes *v, int tree, const struct volume_charge *charge,
+		     uint64_t limit_bytes, struct err *err);
 	/* As volume_sweep; NULL: there are no groups. */
 	int (*sweep)(struct volumes *v, struct err *err);
 };

@@ -2,12 +2,15 @@
 /*
  * btrfs: subvolumes and quota groups, by ioctl.
  *
- * Simple quotas (Linux 6.7): an extent is charged for ever to the subvolume that wrote it, so the
- * limit sits on one parent group 1/N per session, which every subvolume of the session is born
- * into. Full qgroups (older kernels): the same arrangement would make the accounting inconsistent
- * at the next snapshot and then no limit of any tenant would hold, so there is no parent, the limit
- * is on the subvolume's own group 0/id, and the kernel's "inconsistent" mark is looked at after
- * every snapshot.
+ * Simple quotas (Linux 6.7): an extent is charged, for as long as anything refers to it, to the
+ * subvolume that wrote it, also when that one is gone. So the limit of a workspace sits on a group
+ * of its session, 1/N, which the subvolume is born into and which outlives it for as long as
+ * snapshots and copies hold what it wrote; and every 1/N, and every snapshot, is a member of its
+ * tenant's group 2/T, whose limit bounds what a chain of copies and deletions could pile up. Full
+ * qgroups (older kernels) charge everybody for what they share, and parents would make the
+ * accounting inconsistent at the next snapshot, and then no limit of any tenant would hold: so
+ * there is no parent, the limit is on the subvolume's own group 0/id, and the kernel's
+ * "inconsistent" mark is looked at after every snapshot.
  *
  * Sources: include/uapi/linux/btrfs.h, btrfs_tree.h, fs/btrfs/qgroup.c.
  */
@@ -173,11 +176,14 @@ int volume_btrfs_quota_start(int root, enum msg_quota *quota, struct err *err)
 	return *quota == MSG_QUOTA_FULL ? quota_settle(root, err) : 0;
 }
 
+/* id 0: the subvolume's own. */
 static int group_limit(int fd, uint64_t id, uint64_t bytes, struct err *err)
 {
 	struct btrfs_ioctl_qgroup_limit_args args = {
 		.qgroupid = id,
-		.lim = { .flags = BTRFS_QGROUP_LIMIT_MAX_RFER, .max_rfer = bytes },
+		/* All bits set is what takes a limit away. */
+		.lim = { .flags = BTRFS_QGROUP_LIMIT_MAX_RFER,
+			 .max_rfer = bytes ? bytes : UINT64_MAX },
 	};
 
 	if (ioctl(fd, BTRFS_IOC_QGROUP_LIMIT, &args) < 0)
@@ -190,6 +196,35 @@ static int group_change(int fd, uint64_t id, bool create)
 	struct btrfs_ioctl_qgroup_create_args args = { .create = create, .qgroupid = id };
 
 	return ioctl(fd, BTRFS_IOC_QGROUP_CREATE, &args);
+}
+
+static int group_make(int root, uint64_t id, uint64_t bytes, struct err *err)
+{
+	if (group_change(root, id, true) < 0 && errno != EEXIST)
+		return err_errno(err, "making a quota group");
+	return bytes ? group_limit(root, id, bytes, err) : 0;
+}
+
+/* Makes the groups that a tree is charged to; *ret is the one that it is born into, 0 for none. */
+static int group_prepare(struct volumes *v, const struct volume_charge *charge,
+			 uint64_t limit_bytes, uint64_t *ret, struct err *err)
+{
+	*ret = 0;
+	if (!charge || v->quota != MSG_QUOTA_SIMPLE)
+		return 0;
+	struct btrfs_ioctl_qgroup_assign_args args = {
+		.assign = 1,
+		.src = GROUP(1, charge->group),
+		.dst = GROUP(2, charge->tenant),
+	};
+	*ret = charge->session ? args.src : args.dst;
+	int r = group_make(v->root_fd, args.dst, charge->tenant_bytes, err);
+	if (r < 0 || !charge->session)
+		return r;
+	r = group_make(v->root_fd, args.src, limit_bytes, err);
+	if (r == 0 && ioctl(v->root_fd, BTRFS_IOC_QGROUP_ASSIGN, &args) < 0 && errno != EEXIST)
+		r = err_errno(err, "charging a session to its tenant");
+	return r;
 }
 
 /* Reads an item about a quota group; false when there is none. */
@@ -222,43 +257,50 @@ static int group_check_member(int root, int tree, uint64_t parent, struct err *e
 
 /* ---- subvolumes ------------------------------------------------------------------------------ */
 
-static int subvolume_create(int folder, const char *name, uint64_t parent, struct err *err)
+/* Empty with source -1, else a snapshot of it. parent 0: born into no group. */
+static int subvolume_create(int folder, const char *name, int source, uint64_t flags,
+			    uint64_t parent, struct err *err)
 {
 	_Alignas(struct btrfs_qgroup_inherit) char
 		room[sizeof(struct btrfs_qgroup_inherit) + sizeof(uint64_t)] = { 0 };
 	struct btrfs_qgroup_inherit *inherit = (void *)room;
-	struct btrfs_ioctl_vol_args_v2 args = { 0 };
+	struct btrfs_ioctl_vol_args_v2 args = { .fd = source, .flags = flags };
 
 	if (parent) {
 		inherit->num_qgroups = 1;
 		inherit->qgroups[0] = parent;
-		args.flags = BTRFS_SUBVOL_QGROUP_INHERIT;
+		args.flags |= BTRFS_SUBVOL_QGROUP_INHERIT;
 		args.size = sizeof(room);
 		args.qgroup_inherit = inherit;
 	}
 	snprintf(args.name, sizeof(args.name), "%s", name);
-	if (ioctl(folder, BTRFS_IOC_SUBVOL_CREATE_V2, &args) < 0)
+	if (ioctl(folder, source < 0 ? BTRFS_IOC_SUBVOL_CREATE_V2 : BTRFS_IOC_SNAP_CREATE_V2,
+		  &args) < 0)
 		return err_errno(err, "making the subvolume %s", name);
 	return 0;
 }
 
-static int btrfs_make(struct volumes *v, int folder, const char *name, uint64_t group,
-		      uint64_t limit_bytes, struct err *err)
+static int subvolume_bound(struct volumes *v, int folder, const char *name, uint64_t parent,
+			   uint64_t limit_bytes, struct err *err)
 {
 	_cleanup_fd_ int fd = -1;
-	uint64_t parent = group && v->quota == MSG_QUOTA_SIMPLE ? GROUP(1, group) : 0;
+	int r = volume_open_folder(folder, name, &fd, err);
 
-	if (parent && group_change(folder, parent, true) < 0 && errno != EEXIST)
-		return err_errno(err, "making the quota group of %s", name);
-	int r = parent && limit_bytes ? group_limit(folder, parent, limit_bytes, err) : 0;
-	if (r == 0)
-		r = subvolume_create(folder, name, parent, err);
-	if (r == 0)
-		r = volume_open_folder(folder, name, &fd, err);
-	if (r < 0 || !limit_bytes || v->quota == MSG_QUOTA_NONE)
+	if (r < 0 || v->quota == MSG_QUOTA_NONE)
 		return r;
 	return parent ? group_check_member(v->root_fd, fd, parent, err)
 		      : group_limit(fd, 0, limit_bytes, err);
+}
+
+static int btrfs_make(struct volumes *v, int folder, const char *name,
+		      const struct volume_charge *charge, uint64_t limit_bytes, struct err *err)
+{
+	uint64_t parent;
+	int r = group_prepare(v, charge, limit_bytes, &parent, err);
+
+	if (r == 0)
+		r = subvolume_create(folder, name, -1, 0, parent, err);
+	return r < 0 ? r : subvolume_bound(v, folder, name, parent, limit_bytes, err);
 }
 
 static int btrfs_seal(struct volumes *v, int tree, struct err *err)
@@ -270,14 +312,28 @@ static int btrfs_seal(struct volumes *v, int tree, struct err *err)
 	return 0;
 }
 
-static int btrfs_clone(struct volumes *v, int source, int folder, const char *name, struct err *err)
+static bool btrfs_is_sealed(int tree)
 {
-	struct btrfs_ioctl_vol_args_v2 args = { .fd = source, .flags = BTRFS_SUBVOL_RDONLY };
+	uint64_t flags = 0;
 
-	snprintf(args.name, sizeof(args.name), "%s", name);
-	if (ioctl(folder, BTRFS_IOC_SNAP_CREATE_V2, &args) < 0)
-		return err_errno(err, "making the snapshot %s", name);
-	return v->quota == MSG_QUOTA_FULL ? quota_settle(folder, err) : 0;
+	return ioctl(tree, BTRFS_IOC_SUBVOL_GETFLAGS, &flags) == 0 && (flags & BTRFS_SUBVOL_RDONLY);
+}
+
+static int btrfs_clone(struct volumes *v, int source, int folder, const char *name,
+		       const struct volume_charge *charge, uint64_t limit_bytes, struct err *err)
+{
+	uint64_t parent;
+	int r = group_prepare(v, charge, limit_bytes, &parent, err);
+
+	if (r == 0)
+		r = subvolume_create(folder, name, source, charge ? 0 : BTRFS_SUBVOL_RDONLY, parent,
+				     err);
+	if (r == 0 && v->quota == MSG_QUOTA_FULL)
+		r = quota_settle(folder, err);
+	if (r < 0 || !charge)
+		return r;
+	/* Full qgroups: a clone begins with its source's limit. */
+	return subvolume_bound(v, folder, name, parent, limit_bytes, err);
 }
 
 static bool btrfs_is_clone_of(int tree, int source)
@@ -356,16 +412,33 @@ static int btrfs_destroy(struct volumes *v, int folder, const char *name, struct
 
 /* ---- usage and the groups that deleted trees leave behind ------------------------------------- */
 
-static int btrfs_usage(struct volumes *v, int tree, uint64_t group, uint64_t *ret_used,
-		       uint64_t *ret_limit, struct err *err)
+/* The group whose counter and limit are the volume's. */
+static int volume_group(struct volumes *v, int tree, const struct volume_charge *charge,
+			uint64_t *ret, struct err *err)
+{
+	if (v->quota == MSG_QUOTA_NONE)
+		return err_set(err, EOPNOTSUPP, "the file system has no quotas");
+	*ret = GROUP(1, charge->group);
+	return charge->session && v->quota == MSG_QUOTA_SIMPLE ? 0 : subvolume_id(tree, ret, err);
+}
+
+static int btrfs_limit(struct volumes *v, int tree, const struct volume_charge *charge,
+		       uint64_t limit_bytes, struct err *err)
+{
+	uint64_t id;
+	int r = volume_group(v, tree, charge, &id, err);
+
+	return r < 0 ? r : group_limit(v->root_fd, id, limit_bytes, err);
+}
+
+static int btrfs_usage(struct volumes *v, int tree, const struct volume_charge *charge,
+		       uint64_t *ret_used, uint64_t *ret_limit, struct err *err)
 {
 	struct btrfs_qgroup_info_item info;
 	struct btrfs_qgroup_limit_item limit;
-	uint64_t id = GROUP(1, group);
+	uint64_t id;
+	int r = volume_group(v, tree, charge, &id, err);
 
-	if (v->quota == MSG_QUOTA_NONE)
-		return err_set(err, EOPNOTSUPP, "the file system has no quotas");
-	int r = v->quota == MSG_QUOTA_FULL ? subvolume_id(tree, &id, err) : 0;
 	if (r < 0)
 		return r;
 	if (!group_item(v->root_fd, 0, BTRFS_QGROUP_INFO_KEY, id, &info, sizeof(info)))
@@ -397,8 +470,8 @@ static bool session_exists(struct volumes *v, uint64_t group)
 	return faccessat(v->volumes_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/* Groups of trees come first in the order of numbers, then those of sessions. What still has
- * members or bytes is EBUSY and stays for another round. */
+/* Groups of trees come first in the order of numbers, then those of sessions, then those of
+ * tenants. What still has members or bytes is EBUSY and stays for another round. */
 static int btrfs_sweep(struct volumes *v, struct err *err)
 {
 	struct search s;
@@ -416,8 +489,9 @@ static int btrfs_sweep(struct volumes *v, struct err *err)
 			return r;
 		}
 		uint64_t id = item.head.offset;
-		int used = id < GROUP(1, 0) ? subvolume_exists(v->root_fd, id, err)
-					    : session_exists(v, id);
+		int used = id < GROUP(1, 0)   ? subvolume_exists(v->root_fd, id, err)
+			   : id < GROUP(2, 0) ? session_exists(v, id)
+					      : 0;
 		if (used < 0)
 			return used;
 		if (!used)
@@ -441,10 +515,12 @@ static void btrfs_hurry(struct volumes *v)
 const struct volume_backend volume_btrfs = {
 	.make = btrfs_make,
 	.seal = btrfs_seal,
+	.is_sealed = btrfs_is_sealed,
 	.clone = btrfs_clone,
 	.is_clone_of = btrfs_is_clone_of,
 	.destroy = btrfs_destroy,
 	.hurry = btrfs_hurry,
 	.usage = btrfs_usage,
+	.limit = btrfs_limit,
 	.sweep = btrfs_sweep,
 };

@@ -5,20 +5,31 @@
 #include <errno.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 
 #include "launcher/volume-backend.h"
 
-static int plain_make(struct volumes *v, int folder, const char *name, uint64_t group,
-		      uint64_t limit_bytes, struct err *err)
+#define XATTR_SEALED "trusted.airlock.sealed"
+
+static int plain_make(struct volumes *v, int folder, const char *name,
+		      const struct volume_charge *charge, uint64_t limit_bytes, struct err *err)
 {
 	if (mkdirat(folder, name, 0700) < 0)
 		return err_errno(err, "making the directory %s", name);
 	return 0;
 }
 
+/* Noted, and held by whoever mounts it: read-only, or not at all. On disk before it is said. */
 static int plain_seal(struct volumes *v, int tree, struct err *err)
 {
-	return 0; /* mounted read-only, and its owner is nobody's uid */
+	if (fsetxattr(tree, XATTR_SEALED, "", 0, 0) < 0 || syncfs(tree) < 0)
+		return err_errno(err, "sealing a directory");
+	return 0;
+}
+
+static bool plain_is_sealed(int tree)
+{
+	return fgetxattr(tree, XATTR_SEALED, NULL, 0) >= 0;
 }
 
 /* GNU rm goes down by descriptor, to any depth, and follows nothing. */
@@ -32,15 +43,9 @@ static int plain_destroy(struct volumes *v, int folder, const char *name, struct
 	return volume_program_run(&rm, err);
 }
 
-static int plain_usage(struct volumes *v, int tree, uint64_t group, uint64_t *ret_used,
-		       uint64_t *ret_limit, struct err *err)
-{
-	return err_set(err, EOPNOTSUPP, "plain directories have no counter of used bytes");
-}
-
 const struct volume_backend volume_plain = {
 	.make = plain_make,
 	.seal = plain_seal,
+	.is_sealed = plain_is_sealed,
 	.destroy = plain_destroy,
-	.usage = plain_usage,
 };

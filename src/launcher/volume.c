@@ -25,7 +25,8 @@ const struct volume_backend *volume_backend(const struct volumes *v)
 
 bool volume_name_ok(const char name[MSG_VOLUME_NAME])
 {
-	if (strnlen(name, MSG_VOLUME_NAME) != 16 || memcmp(name, "sbx_", 4) != 0)
+	if (strnlen(name, MSG_VOLUME_NAME) != 16 ||
+	    (memcmp(name, "sbx_", 4) != 0 && memcmp(name, "snp_", 4) != 0))
 		return false;
 	for (int i = 4; i < 16; i++)
 		if (!(name[i] >= '0' && name[i] <= '9') && !(name[i] >= 'a' && name[i] <= 'f'))
@@ -33,14 +34,18 @@ bool volume_name_ok(const char name[MSG_VOLUME_NAME])
 	return true;
 }
 
-/* The 48 bits of the name. */
-static uint64_t volume_group(const char *name)
+bool volume_is_snapshot(const char *name)
 {
-	uint64_t n = 0;
+	return memcmp(name, "snp_", 4) == 0;
+}
+
+static struct volume_charge charge_of(const char *name)
+{
+	struct volume_charge charge = { .session = !volume_is_snapshot(name) };
 
 	for (const char *p = name + 4; *p; p++)
-		n = n << 4 | (uint64_t)(*p <= '9' ? *p - '0' : *p - 'a' + 10);
-	return n;
+		charge.group = charge.group << 4 | (uint64_t)(*p <= '9' ? *p - '0' : *p - 'a' + 10);
+	return charge;
 }
 
 static bool ends_with(const char *name, const char *suffix)
@@ -153,23 +158,43 @@ static int open_root(struct volumes *v, int state, const struct volumes_config *
 	return open_plain(v, state, err);
 }
 
+static bool is_unsealed(struct volumes *v, int folder, const char *name)
+{
+	_cleanup_fd_ int fd = -1;
+	struct err ignored;
+
+	return folder == v->volumes_fd && strlen(name) < MSG_VOLUME_NAME && volume_name_ok(name) &&
+	       volume_is_snapshot(name) && volume_open_folder(folder, name, &fd, &ignored) == 0 &&
+	       !volume_is_sealed(v, fd);
+}
+
+struct opening {
+	struct volumes *v;
+	struct err *err;
+};
+
 /* Nobody is making anything yet: these are what a crash left. */
 static int set_unfinished_aside(void *data, int folder, const char *name)
 {
-	return ends_with(name, VOLUME_CREATING) ? volume_set_aside(folder, name, data) : 0;
+	const struct opening *o = data;
+
+	return ends_with(name, VOLUME_CREATING) || is_unsealed(o->v, folder, name)
+		       ? volume_set_aside(folder, name, o->err)
+		       : 0;
 }
 
 static int open_folders(struct volumes *v, struct err *err)
 {
 	static const char *const names[] = { "volumes", "images", "clones" };
 	int *const folders[] = { &v->volumes_fd, &v->images_fd, &v->clones_fd };
+	struct opening opening = { v, err };
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		if (mkdirat(v->root_fd, names[i], 0700) < 0 && errno != EEXIST)
 			return err_errno(err, "making the directory %s", names[i]);
 		int r = volume_open_folder(v->root_fd, names[i], folders[i], err);
 		if (r == 0)
-			r = volume_scan(*folders[i], set_unfinished_aside, err, err);
+			r = volume_scan(*folders[i], set_unfinished_aside, &opening, err);
 		if (r < 0)
 			return r;
 	}
@@ -224,43 +249,6 @@ int volumes_space(struct volumes *v, uint64_t *ret_bytes, uint64_t *ret_free, st
 
 /* ---- one volume ------------------------------------------------------------------------------ */
 
-static int finish_volume(struct volumes *v, const char *making, const char *name, uint32_t tenant,
-			 struct err *err)
-{
-	_cleanup_fd_ int fd = -1;
-	int r = volume_open_folder(v->volumes_fd, making, &fd, err);
-
-	if (r < 0)
-		return r;
-	if (fsetxattr(fd, XATTR_TENANT, &tenant, sizeof(tenant), 0) < 0)
-		return err_errno(err, "noting the tenant of %s", name);
-	if (fchown(fd, VOLUME_OWNER, VOLUME_OWNER) < 0 || fchmod(fd, 0755) < 0)
-		return err_errno(err, "giving %s to the tenant", name);
-	if (renameat2(v->volumes_fd, making, v->volumes_fd, name, RENAME_NOREPLACE) < 0)
-		return err_errno(err, "finishing the volume %s", name);
-	return 0;
-}
-
-int volume_create(struct volumes *v, const char *name, uint32_t tenant, uint64_t limit_bytes,
-		  struct err *err)
-{
-	char making[64];
-	struct err ignored;
-	int r = need_name(name, err);
-
-	if (r < 0)
-		return r;
-	if (faccessat(v->volumes_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
-		return err_set(err, EEXIST, "there is a volume %s already", name);
-	snprintf(making, sizeof(making), "%s" VOLUME_CREATING, name);
-	r = volume_backend(v)->make(v, v->volumes_fd, making, volume_group(name), limit_bytes, err);
-	if (r == 0)
-		r = finish_volume(v, making, name, tenant, err);
-	if (r < 0)
-		volume_set_aside(v->volumes_fd, making, &ignored);
-	return r;
-}
-
 static int read_tenant(int fd, const char *name, uint32_t *ret_tenant, struct err *err)
 {
 	uint32_t tenant;
@@ -272,6 +260,91 @@ static int read_tenant(int fd, const char *name, uint32_t *ret_tenant, struct er
 		return err_set(err, EINVAL, "the volume %s has no valid tenant number", name);
 	*ret_tenant = tenant;
 	return 0;
+}
+
+/* A clone has most of it already, and where it begins as full as its limit allows nothing more can
+ * be written to it. */
+static int give_to_tenant(int fd, const char *name, uint32_t tenant, struct err *err)
+{
+	uint32_t noted;
+	struct err ignored;
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return err_errno(err, "looking at %s", name);
+	if ((read_tenant(fd, name, &noted, &ignored) < 0 || noted != tenant) &&
+	    fsetxattr(fd, XATTR_TENANT, &tenant, sizeof(tenant), 0) < 0)
+		return err_errno(err, "noting the tenant of %s", name);
+	if ((st.st_uid != VOLUME_OWNER || st.st_gid != VOLUME_OWNER) &&
+	    fchown(fd, VOLUME_OWNER, VOLUME_OWNER) < 0)
+		return err_errno(err, "giving %s to the tenant", name);
+	if ((st.st_mode & 07777) != 0755 && fchmod(fd, 0755) < 0)
+		return err_errno(err, "setting the mode of %s", name);
+	return 0;
+}
+
+static int finish_volume(struct volumes *v, const char *making, const struct volume_spec *spec,
+			 struct err *err)
+{
+	_cleanup_fd_ int fd = -1;
+	int r = volume_open_folder(v->volumes_fd, making, &fd, err);
+
+	if (r == 0)
+		r = give_to_tenant(fd, spec->name, spec->tenant, err);
+	if (r < 0)
+		return r;
+	if (renameat2(v->volumes_fd, making, v->volumes_fd, spec->name, RENAME_NOREPLACE) < 0)
+		return err_errno(err, "finishing the volume %s", spec->name);
+	return 0;
+}
+
+static int clone_source(struct volumes *v, const char *making, const struct volume_spec *spec,
+			const struct volume_charge *charge, struct err *err)
+{
+	_cleanup_fd_ int source = -1;
+	uint32_t tenant = 0;
+	int r = volume_open(v, spec->source, &source, &tenant, err);
+
+	if (r < 0)
+		return r;
+	if (tenant != spec->tenant)
+		return err_set(err, EACCES, "%s is another tenant's", spec->source);
+	if (volume_is_snapshot(spec->source) && !volume_is_sealed(v, source))
+		return err_set(err, EBUSY, "the snapshot %s is not finished", spec->source);
+	if (!volume_backend(v)->clone)
+		return err_set(err, EOPNOTSUPP, "plain directories can't be cloned");
+	return volume_backend(v)->clone(v, source, v->volumes_fd, making, charge, spec->limit_bytes,
+					err);
+}
+
+int volume_create(struct volumes *v, const struct volume_spec *spec, struct err *err)
+{
+	char making[64];
+	struct err ignored;
+	int r = need_name(spec->name, err);
+
+	if (r < 0)
+		return r;
+	if (faccessat(v->volumes_fd, spec->name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+		return err_set(err, EEXIST, "there is a volume %s already", spec->name);
+	struct volume_charge charge = charge_of(spec->name);
+	charge.tenant = spec->tenant;
+	charge.tenant_bytes = spec->tenant_bytes;
+	snprintf(making, sizeof(making), "%s" VOLUME_CREATING, spec->name);
+	r = spec->source && spec->source[0]
+		    ? clone_source(v, making, spec, &charge, err)
+		    : volume_backend(v)->make(v, v->volumes_fd, making, &charge, spec->limit_bytes,
+					      err);
+	if (r == 0)
+		r = finish_volume(v, making, spec, err);
+	if (r < 0 && r != -EEXIST) /* then it is somebody else's */
+		volume_set_aside(v->volumes_fd, making, &ignored);
+	return r;
+}
+
+bool volume_is_sealed(struct volumes *v, int fd)
+{
+	return volume_backend(v)->is_sealed(fd);
 }
 
 int volume_open(struct volumes *v, const char *name, int *ret_fd, uint32_t *ret_tenant,
@@ -301,17 +374,48 @@ int volume_mark_deleted(struct volumes *v, const char *name, struct err *err)
 	return r == -ENOENT ? 0 : r;
 }
 
+static int open_any(struct volumes *v, const char *name, int *ret_fd, struct err *err)
+{
+	int r = need_name(name, err);
+
+	return r < 0 ? r : volume_open_folder(v->volumes_fd, name, ret_fd, err);
+}
+
+int volume_seal(struct volumes *v, const char *name, struct err *err)
+{
+	_cleanup_fd_ int fd = -1;
+	int r = open_any(v, name, &fd, err);
+
+	if (r == 0 && !volume_is_snapshot(name))
+		r = err_set(err, EINVAL, "%s is no snapshot", name);
+	return r < 0 ? r : volume_backend(v)->seal(v, fd, err);
+}
+
+int volume_limit(struct volumes *v, const char *name, uint64_t limit_bytes, struct err *err)
+{
+	_cleanup_fd_ int fd = -1;
+	int r = open_any(v, name, &fd, err);
+
+	if (r < 0)
+		return r;
+	const struct volume_charge charge = charge_of(name);
+	if (!volume_backend(v)->limit)
+		return err_set(err, EOPNOTSUPP, "plain directories have no limit");
+	return volume_backend(v)->limit(v, fd, &charge, limit_bytes, err);
+}
+
 int volume_stat(struct volumes *v, const char *name, uint64_t *ret_used, uint64_t *ret_limit,
 		struct err *err)
 {
 	_cleanup_fd_ int fd = -1;
-	int r = need_name(name, err);
+	int r = open_any(v, name, &fd, err);
 
-	if (r == 0)
-		r = volume_open_folder(v->volumes_fd, name, &fd, err);
-	if (r == 0)
-		r = volume_backend(v)->usage(v, fd, volume_group(name), ret_used, ret_limit, err);
-	return r;
+	if (r < 0)
+		return r;
+	const struct volume_charge charge = charge_of(name);
+	if (!volume_backend(v)->usage)
+		return err_set(err, EOPNOTSUPP, "plain directories have no counter of used bytes");
+	return volume_backend(v)->usage(v, fd, &charge, ret_used, ret_limit, err);
 }
 
 struct each_volume {

@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * volume: workspaces with a quota, and the read-only images, on one file system that only the
- * launcher's private mount namespace sees. Back ends: btrfs on a fully allocated loop file
+ * volume: workspaces with a quota, their snapshots, and the read-only images, on one file system
+ * that only the launcher's private mount namespace sees. Back ends: btrfs on a fully allocated loop
+ * file
  * (<state>/volumes.img, simple quotas where the kernel has them, else full qgroups with level-0
  * limits only), or plain directories (single-tenant only). Used by the launcher's roles; no heap.
  *
- * A volume's journal is its directory name: <id>.creating, <id>, <id>.deleting. What an earlier
- * launcher left as .creating becomes .deleting when volumes_open finds it. The tenant's number is
- * in the extended attribute trusted.airlock.tenant, set before the rename to <id>. The owner on
- * disk of a workspace is always uid and gid 1000, mode 0755.
+ * A volume is a workspace, "sbx_" + 12 hex, or a snapshot, "snp_" + 12 hex. Its journal is its
+ * directory name: <id>.creating, <id>, <id>.deleting. What an earlier launcher left as .creating
+ * becomes .deleting when volumes_open finds it. The tenant's number is in the extended attribute
+ * trusted.airlock.tenant, set before the rename to <id>. The owner on disk is always uid and gid
+ * 1000, mode 0755.
+ *
+ * A snapshot begins writable and ends sealed: then nothing can be written to it any more. Whether
+ * it is sealed is a property of the directory, so that the one step that seals it is also the last
+ * one; a snapshot that volumes_open finds unsealed becomes .deleting too.
  */
 #pragma once
 
@@ -53,11 +59,34 @@ struct volumes {
 int volumes_open(struct volumes *v, const struct volumes_config *config, struct err *err);
 void volumes_close(struct volumes *v);
 
-/* Whether name is "sbx_" + 12 lower-case hex. Every name from airlockd passes this first. */
+/* Whether name is "sbx_" or "snp_" and 12 lower-case hex. Every name from airlockd passes this
+ * first. */
 bool volume_name_ok(const char name[MSG_VOLUME_NAME]);
+/* Of a name that is ok. */
+bool volume_is_snapshot(const char *name);
 
-int volume_create(struct volumes *v, const char *name, uint32_t tenant, uint64_t limit_bytes,
-		  struct err *err);
+struct volume_spec {
+	const char *name; /* a snapshot begins unsealed */
+	uint32_t tenant;
+	/* Hard limits, 0: none. That of a workspace; a snapshot has none. */
+	uint64_t limit_bytes;
+	/* Simple quotas alone: that of all that the tenant's volumes of today and before have
+	 * written and that is still on disk. Holds from now on for all of them. */
+	uint64_t tenant_bytes;
+	/* NULL or "": empty. Else a workspace or a sealed snapshot that it begins as a
+	 * copy-on-write copy of; -EACCES when it is another tenant's, -EOPNOTSUPP where nothing
+	 * can be cloned (plain directories): its content is a tenant's, so a file sandbox has to
+	 * copy it. May take as long as what was written to it takes to reach the disk. */
+	const char *source;
+};
+
+int volume_create(struct volumes *v, const struct volume_spec *spec, struct err *err);
+/* Seals a snapshot; it is on disk then. A sealed one stays so. */
+int volume_seal(struct volumes *v, const char *name, struct err *err);
+/* Of an open volume. */
+bool volume_is_sealed(struct volumes *v, int fd);
+/* Changes the hard limit of a workspace; 0: none. -EOPNOTSUPP with plain directories. */
+int volume_limit(struct volumes *v, const char *name, uint64_t limit_bytes, struct err *err);
 /* Opens a volume for open_tree and reads its tenant. -ENOENT when there is none. */
 int volume_open(struct volumes *v, const char *name, int *ret_fd, uint32_t *ret_tenant,
 		struct err *err);

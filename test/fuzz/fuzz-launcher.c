@@ -147,11 +147,22 @@ static void check_sweeper(void)
 
 	while (wire_recv(ends[PEER_SWEEPER], &wire_ls, &msg) == 1) {
 		struct dl_volume_create create;
+		struct dl_snapshot_create snapshot;
+		struct dl_volume_limit limit;
 		struct dl_volume volume;
 		memcpy(&create, msg.body, sizeof(create));
 		memcpy(&volume, msg.body, sizeof(volume));
+		memcpy(&snapshot, msg.body, sizeof(snapshot));
+		memcpy(&limit, msg.body, sizeof(limit));
 		if (msg.head.type == LS_VOLUME_CREATE)
-			assert(volume_name_ok(create.volume));
+			assert(volume_name_ok(create.volume) &&
+			       (!create.source[0] || volume_name_ok(create.source)));
+		else if (msg.head.type == LS_SNAPSHOT_CREATE)
+			assert(volume_name_ok(snapshot.volume) &&
+			       volume_name_ok(snapshot.snapshot) &&
+			       volume_is_snapshot(snapshot.snapshot));
+		else if (msg.head.type == LS_VOLUME_LIMIT)
+			assert(volume_name_ok(limit.volume));
 		else if (msg.head.type != LS_STATUS)
 			assert(volume_name_ok(volume.volume));
 		wire_msg_fini(&msg);
