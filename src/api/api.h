@@ -23,6 +23,7 @@ struct http_exchange;
 struct api_config {
 	uv_loop_t *loop;	    /* borrowed */
 	uint64_t write_max;	    /* SANDBOX_WRITE_MAX_MB in bytes: body of /write */
+	uint64_t upload_max;	    /* SANDBOX_UPLOAD_MAX_MB in bytes */
 	const char *preview_domain; /* NULL: none; copied */
 	const char *egress_log_dir; /* NULL: none; borrowed */
 	/* Writes of the store that failed since the start; NULL: nobody counts. */

@@ -54,6 +54,19 @@ void fake_body(struct http_exchange *x)
 		want.fn(want.data, x, 0, x->body);
 }
 
+void fake_piece(struct http_exchange *x, struct str bytes)
+{
+	assert_true(x->streams && !x->paused);
+	x->paused = !x->flow.piece(x->flow.data, bytes);
+}
+
+void fake_body_end(struct http_exchange *x, int status)
+{
+	assert_true(x->streams && !x->paused);
+	x->streams = false;
+	x->flow.end(x->flow.data, status);
+}
+
 void fake_drain(struct http_exchange *x)
 {
 	void (*drained)(void *data) = x->drained;
@@ -118,10 +131,24 @@ void http_body_read(struct http_exchange *x, const struct http_body_want *want)
 	x->wants_body = true;
 }
 
+void http_body_stream(struct http_exchange *x, const struct http_body_flow *flow)
+{
+	assert_false(x->streams || x->begun);
+	x->flow = *flow;
+	x->streams = true;
+}
+
+void http_body_resume(struct http_exchange *x)
+{
+	assert_true(x->streams);
+	x->paused = false;
+}
+
 void http_begin(struct http_exchange *x, const struct http_reply *reply, int64_t length)
 {
 	assert_false(x->begun);
 	x->begun = true;
+	x->streams = false;
 	x->status = reply->status;
 	x->length = length;
 	x->close = reply->close;

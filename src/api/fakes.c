@@ -194,6 +194,95 @@ struct files_call *files_write(struct core *c, struct session *s, struct str pat
 	return (struct files_call *)&fake;
 }
 
+struct files_call *files_upload(struct core *c, struct session *s, struct str path, uint64_t size,
+				const struct files_upload_ops *ops, void *data)
+{
+	take_path(path);
+	fake.upload = *ops;
+	fake.upload_size = size;
+	fake.uploaded = BUF(1u << 30);
+	fake.data = data;
+	return (struct files_call *)&fake;
+}
+
+bool files_give(struct files_call *call, struct str bytes)
+{
+	assert(!fake.file_detached && !fake.upload_ended);
+	buf_put_str(&fake.uploaded, bytes);
+	return !fake.upload_full;
+}
+
+void files_give_end(struct files_call *call)
+{
+	fake.upload_ended = true;
+}
+
+struct files_call *files_download(struct core *c, struct session *s, struct str path,
+				  const struct files_download_ops *ops, void *data)
+{
+	take_path(path);
+	fake.download = *ops;
+	fake.data = data;
+	return (struct files_call *)&fake;
+}
+
+struct files_call *files_archive(struct core *c, struct session *s, struct str path,
+				 const struct files_download_ops *ops, void *data)
+{
+	fake.archives = true;
+	return files_download(c, s, path, ops, data);
+}
+
+void files_resume(struct files_call *call)
+{
+	assert(!fake.file_detached);
+	fake.resumed++;
+}
+
+static void take_second(struct str text)
+{
+	snprintf(fake.second, sizeof(fake.second), "%.*s", (int)text.len, text.data);
+}
+
+struct files_call *files_list(struct core *c, struct session *s, struct str path, struct str after,
+			      uint32_t depth, files_list_fn fn, void *data)
+{
+	take_path(path);
+	take_second(after);
+	fake.depth = depth;
+	fake.list_done = fn;
+	fake.data = data;
+	return (struct files_call *)&fake;
+}
+
+static struct files_call *change(struct str path, bool flag, files_change_fn fn, void *data)
+{
+	take_path(path);
+	fake.flag = flag;
+	fake.change_done = fn;
+	fake.data = data;
+	return (struct files_call *)&fake;
+}
+
+struct files_call *files_remove(struct core *c, struct session *s, struct str path, bool recursive,
+				files_change_fn fn, void *data)
+{
+	return change(path, recursive, fn, data);
+}
+
+struct files_call *files_move(struct core *c, struct session *s, struct str from, struct str to,
+			      bool replace, files_change_fn fn, void *data)
+{
+	take_second(to);
+	return change(from, replace, fn, data);
+}
+
+struct files_call *files_mkdir(struct core *c, struct session *s, struct str path,
+			       files_change_fn fn, void *data)
+{
+	return change(path, false, fn, data);
+}
+
 void files_detach(struct files_call *call)
 {
 	fake.file_detached = true;

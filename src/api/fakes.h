@@ -22,6 +22,9 @@ struct http_exchange {
 	struct str body;
 	struct http_body_want want;
 	bool wants_body; /* http_body_read was called and is not answered yet */
+	struct http_body_flow flow;
+	bool streams; /* http_body_stream was called and is not answered yet */
+	bool paused;
 	bool gone;
 	struct buf queue_room; /* not used for bytes: max is what http_write takes before false */
 	size_t unread;	       /* bytes that the client has not read */
@@ -43,6 +46,10 @@ void fake_request(struct http_exchange *x, const char *method, const char *targe
 void fake_exchange_fini(struct http_exchange *x);
 /* Gives the body to whoever asked for it. */
 void fake_body(struct http_exchange *x);
+/* Gives a piece of the body to whoever streams it. */
+void fake_piece(struct http_exchange *x, struct str bytes);
+/* The end of it. */
+void fake_body_end(struct http_exchange *x, int status);
 /* The client reads everything that waits. */
 void fake_drain(struct http_exchange *x);
 /* The answer as JSON; fails the test when it is none. */
@@ -87,6 +94,19 @@ struct fake_core {
 	files_write_fn write_done;
 	char path[256];
 	struct str content;
+	struct files_upload_ops upload;
+	uint64_t upload_size;
+	bool upload_full; /* files_give says false from now on */
+	bool upload_ended;
+	struct buf uploaded;
+	struct files_download_ops download;
+	bool archives; /* it was files_archive */
+	unsigned resumed;
+	files_list_fn list_done;
+	files_change_fn change_done;
+	char second[256]; /* of a move, cursor of a list */
+	uint32_t depth;
+	bool flag; /* recursive, replace */
 	bool file_detached;
 	void *data;
 	unsigned outputs; /* that are not freed yet */

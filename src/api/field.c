@@ -297,6 +297,25 @@ static bool parse_int(struct str text, int64_t *ret)
 	return true;
 }
 
+static bool parse_bool(struct str text, int64_t *ret)
+{
+	static const struct {
+		struct str text;
+		bool value;
+	} words[] = {
+		{ STR("1"), true },  { STR("true"), true },   { STR("yes"), true },
+		{ STR("0"), false }, { STR("false"), false }, { STR("no"), false },
+	};
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		if (!str_eq_nocase(text, words[i].text))
+			continue;
+		*ret = words[i].value;
+		return true;
+	}
+	return false;
+}
+
 static void check_param(const struct field *f, struct str text, struct value *v, struct problems *p)
 {
 	struct at at = { .field = f, .problems = p, .input_text = text, .index = -1 };
@@ -305,6 +324,10 @@ static void check_param(const struct field *f, struct str text, struct value *v,
 	v->text = text;
 	if (f->type == FIELD_STRING)
 		v->set = check_text(&at, text, f->check);
+	else if (f->type == FIELD_BOOL && !parse_bool(text, &v->number))
+		report(&at, PROBLEM_BOOL, 0, NULL);
+	else if (f->type == FIELD_BOOL)
+		v->set = true;
 	else if (!parse_int(text, &v->number))
 		report(&at, PROBLEM_INT_PARSING, 0, NULL);
 	else

@@ -118,6 +118,13 @@ static uint64_t body_max(const struct request *r)
 	return r->match.route->body == BODY_WRITE ? r->api->config.write_max : LIMIT_JSON_BODY;
 }
 
+static enum verdict refuse_upload(struct request *r)
+{
+	request_failf(r, "upload_too_large", "Upload is larger than the %llu MB limit.",
+		      (unsigned long long)(r->api->config.upload_max / MIB));
+	return OVER;
+}
+
 static enum verdict refuse_body(struct request *r)
 {
 	request_failf(r, "body_too_large", "Request body is larger than the %llu MB limit.",
@@ -162,7 +169,7 @@ static enum verdict check_fields(struct request *r)
 	field_check_path(route->fields, route->n_fields, r->match.params[1], r->values, &problems);
 	field_check_query(route->fields, route->n_fields, http_exchange_head(r->x)->query,
 			  &r->arena, r->values, &problems);
-	if (route->body != BODY_NONE)
+	if (route->body == BODY_JSON || route->body == BODY_WRITE)
 		field_check_body(route->fields, route->n_fields, &r->body, r->values, &problems);
 	bool ok = !problems.count;
 	if (!ok)
@@ -233,6 +240,9 @@ static enum verdict step_body(struct request *r)
 	const struct http_head *head = http_exchange_head(r->x);
 	bool sent = head->has_body && (head->chunked || head->content_length);
 
+	if (r->match.route->body == BODY_BYTES)
+		return head->content_length > r->api->config.upload_max ? refuse_upload(r)
+									: check_fields(r);
 	if (r->match.route->body == BODY_NONE || !sent) {
 		if (r->match.route->body != BODY_NONE)
 			body_parse(STR(""), &r->body);

@@ -36,6 +36,22 @@ enum { READ_PATH, READ_FIELDS };
 void handle_write(struct request *r);
 void handle_read(struct request *r);
 
+/* bytes.c */
+enum { BYTES_PATH, BYTES_FIELDS };
+void handle_upload(struct request *r);
+void handle_download(struct request *r);
+void handle_archive(struct request *r);
+
+/* tree.c */
+enum { LIST_PATH, LIST_DEPTH, LIST_AFTER, LIST_FIELDS };
+enum { REMOVE_PATH, REMOVE_RECURSIVE, REMOVE_FIELDS };
+enum { MOVE_FROM, MOVE_TO, MOVE_REPLACE, MOVE_FIELDS };
+enum { MKDIR_PATH, MKDIR_FIELDS };
+void handle_list(struct request *r);
+void handle_remove(struct request *r);
+void handle_move(struct request *r);
+void handle_mkdir(struct request *r);
+
 /* account.c */
 void handle_usage(struct request *r);
 void handle_egress_policy(struct request *r);

@@ -119,10 +119,29 @@ static void put_parameters(struct json_out *o, const struct route *route)
 	json_out_end_list(o);
 }
 
+/* "type": { "schema": bytes } */
+static void put_bytes(struct json_out *o, const char *type)
+{
+	json_out_object(o, type);
+	json_out_object(o, "schema");
+	json_out_text(o, "type", "string");
+	json_out_text(o, "format", "binary");
+	json_out_end_object(o);
+	json_out_end_object(o);
+}
+
 static void put_body(struct json_out *o, const struct route *route)
 {
 	if (route->body == BODY_NONE)
 		return;
+	if (route->body == BODY_BYTES) {
+		json_out_object(o, "requestBody");
+		json_out_object(o, "content");
+		put_bytes(o, "application/octet-stream");
+		json_out_end_object(o);
+		json_out_end_object(o);
+		return;
+	}
 	json_out_object(o, "requestBody");
 	json_out_object(o, "content");
 	json_out_object(o, "application/json");
@@ -158,6 +177,12 @@ static void put_success(struct json_out *o, const struct route *route)
 	json_out_object(o, NULL);
 	json_out_text(o, "description", http_status_name(route->status));
 	json_out_object(o, "content");
+	if (route->type) {
+		put_bytes(o, route->type);
+		json_out_end_object(o);
+		json_out_end_object(o);
+		return;
+	}
 	json_out_object(o, "application/json");
 	json_out_object(o, "schema");
 	json_out_text(o, "type", "object");
@@ -207,8 +232,9 @@ static bool can_answer(const struct route *route, int status)
 	case 404:
 		return route->target != TARGET_NONE;
 	case 413:
-	case 415:
 		return route->body != BODY_NONE;
+	case 415:
+		return route->body == BODY_JSON || route->body == BODY_WRITE;
 	case 422:
 		return route->n_fields > 0;
 	case 429:

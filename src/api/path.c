@@ -25,3 +25,27 @@ struct str path_echo(struct str path)
 {
 	return utf8_cut(path, ECHO_CHARACTERS);
 }
+
+bool path_is_workspace(struct str path)
+{
+	struct str rest = path, part;
+
+	if (path.len && path.data[0] == '/')
+		return false;
+	while (str_split(&rest, '/', &part)) {
+		if (part.len && !str_eq(part, STR(".")))
+			return false;
+	}
+	return true;
+}
+
+struct str path_last(struct str path)
+{
+	struct str rest = path, part, last = { "", 0 };
+
+	while (str_split(&rest, '/', &part)) {
+		if (part.len)
+			last = part;
+	}
+	return last;
+}

@@ -13,4 +13,8 @@
  * refused before (api/field.h). */
 const char *path_check(struct str path);
 /* The path as texts echo it: its first 200 characters. */
+/* Whether it is "." or empty in any spelling. */
+bool path_is_workspace(struct str path);
+/* The last part that has a name, which may be "."; empty: none. */
+struct str path_last(struct str path);
 struct str path_echo(struct str path);

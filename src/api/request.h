@@ -67,6 +67,8 @@ struct request {
 	struct events events; /* of exec as an event stream */
 	struct answer answer; /* being sent */
 	bool reading;	      /* the server reads the body */
+	bool streaming;	      /* the body was asked for as a stream */
+	bool begun;	      /* bytes are being sent */
 	bool parsing;	      /* a thread reads the body */
 	bool sending;
 	bool pumping; /* goes on at the next turn of the loop */

@@ -25,6 +25,7 @@ enum route_body {
 	BODY_NONE,  /* whatever is sent is thrown away */
 	BODY_JSON,  /* up to LIMIT_JSON_BODY */
 	BODY_WRITE, /* JSON up to SANDBOX_WRITE_MAX_MB */
+	BODY_BYTES, /* anything up to SANDBOX_UPLOAD_MAX_MB; the handler asks for it */
 };
 
 /* What the route does with the session that its path names. */
@@ -64,6 +65,7 @@ struct route {
 	const struct route_answer *answers;
 	const char *also; /* other statuses than the ladder's own, separated by blanks */
 	bool events;	  /* may answer as text/event-stream */
+	const char *type; /* of an answer that is no JSON; NULL: JSON */
 };
 
 extern const struct route routes[];

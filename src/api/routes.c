@@ -41,6 +41,18 @@ static const char *check_cursor(struct str text)
 	return ok ? NULL : "malformed cursor";
 }
 
+/* A path in hexadecimal, as the list gives it. */
+static const char *check_after(struct str text)
+{
+	bool ok = text.len % 2 == 0 && text.len <= 2 * LIMIT_PATH;
+
+	for (size_t i = 0; i < text.len; i++) {
+		ok &= memchr("0123456789abcdef", text.data[i], 16) != NULL;
+		ok &= i % 2 == 0 || text.data[i] != '0' || text.data[i - 1] != '0';
+	}
+	return ok ? NULL : "malformed cursor";
+}
+
 /* ---- Fields ---- */
 
 static const struct field create_fields[] = {
@@ -83,6 +95,46 @@ static const struct field write_fields[] = {
 static const struct field read_fields[] = {
 	[READ_PATH] = { "path", "Relative to /workspace.", IN_QUERY, FIELD_STRING, .required = true,
 			.check = path_check },
+};
+
+static const struct field bytes_fields[] = {
+	[BYTES_PATH] = { "path", "Relative to /workspace.", IN_QUERY, FIELD_STRING,
+			 .required = true, .check = path_check },
+};
+
+static const struct field archive_fields[] = {
+	[BYTES_PATH] = { "path", "The folder, relative to /workspace.", IN_QUERY, FIELD_STRING,
+			 .preset_text = ".", .check = path_check },
+};
+
+static const struct field list_fields[] = {
+	[LIST_PATH] = { "path", "The folder, relative to /workspace.", IN_QUERY, FIELD_STRING,
+			.preset_text = ".", .check = path_check },
+	[LIST_DEPTH] = { "depth", "Levels of folders.", IN_QUERY, FIELD_INT, .preset = 1, .min = 1,
+			 .max = 16 },
+	[LIST_AFTER] = { "after", "The next of the answer before.", IN_QUERY, FIELD_STRING,
+			 .preset_text = "", .check = check_after },
+};
+
+static const struct field remove_fields[] = {
+	[REMOVE_PATH] = { "path", "Relative to /workspace.", IN_QUERY, FIELD_STRING,
+			  .required = true, .check = path_check },
+	[REMOVE_RECURSIVE] = { "recursive", "A folder with all that is in it.", IN_QUERY,
+			       FIELD_BOOL },
+};
+
+static const struct field move_fields[] = {
+	[MOVE_FROM] = { "from", "Relative to /workspace.", .type = FIELD_STRING, .required = true,
+			.check = path_check },
+	[MOVE_TO] = { "to", "The new path; its folders are made.", .type = FIELD_STRING,
+		      .required = true, .check = path_check },
+	[MOVE_REPLACE] = { "replace", "Whether a file that is there may be replaced.",
+			   .type = FIELD_BOOL },
+};
+
+static const struct field mkdir_fields[] = {
+	[MKDIR_PATH] = { "path", "Relative to /workspace; parents are made.", .type = FIELD_STRING,
+			 .required = true, .check = path_check },
 };
 
 static const struct field egress_log_fields[] = {
@@ -207,6 +259,33 @@ static const struct route_answer write_answers[] = {
 static const struct route_answer read_answers[] = {
 	{ "path", "string" },
 	{ "content", "string" },
+	END,
+};
+static const struct route_answer upload_answers[] = {
+	{ "path", "string" },
+	{ "size_bytes", "integer" },
+	{ "status", "string" },
+	END,
+};
+static const struct route_answer entries_answers[] = {
+	{ "path", "string" },
+	{ "entries", "array" },
+	{ "next", "string|null" },
+	END,
+};
+static const struct route_answer removed_answers[] = {
+	{ "path", "string" },
+	{ "deleted", "integer" },
+	END,
+};
+static const struct route_answer moved_answers[] = {
+	{ "from", "string" },
+	{ "to", "string" },
+	END,
+};
+static const struct route_answer made_answers[] = {
+	{ "path", "string" },
+	{ "created", "boolean" },
 	END,
 };
 static const struct route_answer events_answers[] = {
@@ -341,6 +420,31 @@ const struct route routes[] = {
 	  FIELDS(read_fields), .handle = handle_read, .status = 200, .id = "readFile",
 	  .summary = "Read a text file; a missing one is a sentence in content",
 	  .answers = read_answers, .also = "400 413 503" },
+	{ "PUT", "/v1/sessions/{session_id}/files", CALLER_TENANT, BODY_BYTES, TARGET_USE,
+	  FIELDS(bytes_fields), .handle = handle_upload, .status = 200, .id = "uploadFile",
+	  .summary = "Write a file of any bytes", .answers = upload_answers, .also = "400 503" },
+	{ "GET", "/v1/sessions/{session_id}/files", CALLER_TENANT, .target = TARGET_USE,
+	  FIELDS(bytes_fields), .handle = handle_download, .status = 200, .id = "downloadFile",
+	  .summary = "A file's bytes", .type = "application/octet-stream", .also = "400 413 503" },
+	{ "DELETE", "/v1/sessions/{session_id}/files", CALLER_TENANT, .target = TARGET_USE,
+	  FIELDS(remove_fields), .handle = handle_remove, .status = 200, .id = "deleteFile",
+	  .summary = "Delete a file or folder; a missing one is 0 deleted",
+	  .answers = removed_answers, .also = "400 409 503" },
+	{ "GET", "/v1/sessions/{session_id}/archive", CALLER_TENANT, .target = TARGET_USE,
+	  FIELDS(archive_fields), .handle = handle_archive, .status = 200, .id = "downloadArchive",
+	  .summary = "A folder as a tar in gzip", .type = "application/gzip",
+	  .also = "400 413 503" },
+	{ "GET", "/v1/sessions/{session_id}/list", CALLER_TENANT, .target = TARGET_USE,
+	  FIELDS(list_fields), .handle = handle_list, .status = 200, .id = "listFiles",
+	  .summary = "What is in a folder, sorted by path", .answers = entries_answers,
+	  .also = "400 503" },
+	{ "POST", "/v1/sessions/{session_id}/move", CALLER_TENANT, BODY_JSON, TARGET_USE,
+	  FIELDS(move_fields), .handle = handle_move, .status = 200, .id = "moveFile",
+	  .summary = "Rename a file or folder", .answers = moved_answers, .also = "400 409 503" },
+	{ "POST", "/v1/sessions/{session_id}/mkdir", CALLER_TENANT, BODY_JSON, TARGET_USE,
+	  FIELDS(mkdir_fields), .handle = handle_mkdir, .status = 200, .id = "makeFolder",
+	  .summary = "Make a folder and its parents", .answers = made_answers,
+	  .also = "400 409 503" },
 	{ "GET", "/v1/sessions/{session_id}/egress", CALLER_TENANT, .target = TARGET_USE,
 	  FIELDS(egress_log_fields), .handle = handle_egress_log, .status = 200,
 	  .id = "listEgressEvents", .summary = "What the session tried to reach",

@@ -30,6 +30,7 @@ static int start(void **state)
 {
 	struct api_config config = { .loop = &loop,
 				     .write_max = 64u * MIB,
+				     .upload_max = 50u * MIB,
 				     .preview_domain = "preview.example.net:8443",
 				     .egress_log_dir = "/tmp" };
 	struct err err;
@@ -148,8 +149,23 @@ static const struct ladder_case {
 	{ "POST", "/v1/sessions", as_a, "{\"snapshot_id\":\"x\"}", 501, "snapshots_off", NULL, 1 },
 	{ "POST", "/v1/sessions", as_a, "{\"secrets\":{\"K\":\"v\"}}", 501, "secrets_off", NULL,
 	  1 },
-	{ "PUT", SESSION "/files?path=x", as_a, "data", 404, "not_found", NULL, 0 },
-	{ "GET", SESSION "/archive", as_a, NULL, 404, "not_found", NULL, 0 },
+	{ "PUT", SESSION "/files?path=x", NULL, "data", 401, "unauthenticated", NULL, 0 },
+	{ "PUT", SESSION "/files", as_a, "data", 422, "invalid_request", NULL, 1 },
+	{ "PUT", "/v1/sessions/none/files?path=x", as_a, "data", 404, "session_not_found", NULL,
+	  1 },
+	{ "PUT", SESSION "/files?path=x", as_b, "data", 403, "not_your_session", NULL, 0 },
+	{ "GET", SESSION "/files", as_a, NULL, 422, "invalid_request", NULL, 1 },
+	{ "POST", SESSION "/files", as_a, NULL, 405, "method_not_allowed", NULL, 0 },
+	{ "DELETE", SESSION "/files?path=x&recursive=maybe", as_a, NULL, 422, "invalid_request",
+	  NULL, 1 },
+	{ "DELETE", SESSION "/files?path=./", as_a, NULL, 400, "is_folder",
+	  "'./' is the workspace itself.", 1 },
+	{ "GET", "/v1/sessions/none/archive", as_a, NULL, 404, "session_not_found", NULL, 1 },
+	{ "GET", SESSION "/list?depth=17", as_a, NULL, 422, "invalid_request", NULL, 1 },
+	{ "GET", SESSION "/list?after=abc", as_a, NULL, 422, "invalid_request", NULL, 1 },
+	{ "GET", SESSION "/list?after=6100", as_a, NULL, 422, "invalid_request", NULL, 1 },
+	{ "POST", SESSION "/move", as_a, "{\"from\":\"a\"}", 422, "invalid_request", NULL, 1 },
+	{ "POST", SESSION "/mkdir", as_a, "{}", 422, "invalid_request", NULL, 1 },
 };
 
 static void the_first_step_that_refuses_answers(void **state)

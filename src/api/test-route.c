@@ -55,7 +55,8 @@ static const struct find_case {
 	  { STR("x"), STR("80") } },
 	{ "HEAD", "/healthz", "/healthz", true },
 	{ "HEAD", "/v1/usage", NULL, true },
-	{ "PUT", "/v1/sessions/x/files", NULL },
+	{ "PUT", "/v1/sessions/x/files", "/v1/sessions/{session_id}/files", true, { STR("x") } },
+	{ "PUT", "/v1/sessions/x/nothing", NULL },
 	{ "GET", "/docs", NULL },
 	{ "GET", "/v1/sessions/a/b/c/d/e/f/g/h/i/j/k", NULL },
 };

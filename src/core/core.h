@@ -25,12 +25,13 @@ struct store;
 
 struct core_config {
 	int64_t session_ttl_ms;
-	uint64_t quota_bytes;	      /* workspace quota */
-	uint32_t max_sessions;	      /* all tenants */
-	size_t output_max;	      /* per stream */
-	uint64_t write_max;	      /* /write and /read, bytes */
-	uint64_t memory_bytes;	      /* limit of a sandbox; 0: not told */
-	const char *const *templates; /* allowed template names; borrowed */
+	uint64_t quota_bytes;		   /* workspace quota */
+	uint32_t max_sessions;		   /* all tenants */
+	size_t output_max;		   /* per stream */
+	uint64_t write_max;		   /* /write and /read, bytes */
+	uint64_t upload_max, download_max; /* bytes; of a file, and of an archive */
+	uint64_t memory_bytes;		   /* limit of a sandbox; 0: not told */
+	const char *const *templates;	   /* allowed template names; borrowed */
 	size_t n_templates;
 	const char *imported;	  /* comma list of imported images; NULL: none; borrowed */
 	const char *runtime_name; /* "native" */
@@ -205,7 +206,56 @@ struct files_call *files_read(struct core *c, struct session *s, struct str path
 /* bytes are borrowed until fn. */
 struct files_call *files_write(struct core *c, struct session *s, struct str path, struct str bytes,
 			       files_write_fn fn, void *data);
-/* No callback follows; the bytes given to files_write are copied or no longer used. */
+
+/* ---- Bytes (bytes.c) and the tree (tree.c) ----
+ *
+ * The same lines, the same words. Nothing of a transfer is kept but what is on its way. */
+
+struct files_upload_ops {
+	/* files_give may be called: first when the worker has begun, then after each false. */
+	void (*wanted)(void *data);
+	/* Once; until then the old file is there, and for ever when it failed. */
+	void (*done)(void *data, uint64_t size, const struct err *err);
+};
+
+/* size: of the body, or RUNTIME_SIZE_UNKNOWN; the caller has checked it against upload_max. */
+struct files_call *files_upload(struct core *c, struct session *s, struct str path, uint64_t size,
+				const struct files_upload_ops *ops, void *data);
+/* Takes all of it, at most RUNTIME_GIVE_MAX. False: no more until wanted. */
+bool files_give(struct files_call *call, struct str bytes);
+void files_give_end(struct files_call *call);
+
+struct files_download_ops {
+	/* Before the first byte; size of the file, of an archive 0. */
+	void (*begun)(void *data, uint64_t size);
+	/* False: no more until files_resume. */
+	bool (*bytes)(void *data, struct str bytes);
+	/* Once. After begun an error has no words for the client. */
+	void (*done)(void *data, const struct err *err);
+};
+
+struct files_call *files_download(struct core *c, struct session *s, struct str path,
+				  const struct files_download_ops *ops, void *data);
+struct files_call *files_archive(struct core *c, struct session *s, struct str path,
+				 const struct files_download_ops *ops, void *data);
+void files_resume(struct files_call *call);
+
+typedef void (*files_list_fn)(void *data, const struct runtime_entry *entries, size_t n, bool more,
+			      const struct err *err);
+/* number: how many were removed, or 1 when a folder was made. */
+typedef void (*files_change_fn)(void *data, uint64_t number, const struct err *err);
+
+struct files_call *files_list(struct core *c, struct session *s, struct str path, struct str after,
+			      uint32_t depth, files_list_fn fn, void *data);
+struct files_call *files_remove(struct core *c, struct session *s, struct str path, bool recursive,
+				files_change_fn fn, void *data);
+struct files_call *files_move(struct core *c, struct session *s, struct str from, struct str to,
+			      bool replace, files_change_fn fn, void *data);
+struct files_call *files_mkdir(struct core *c, struct session *s, struct str path,
+			       files_change_fn fn, void *data);
+
+/* No callback follows; the bytes given to files_write are copied or no longer used. An upload that
+ * was not ended leaves the old file. */
 void files_detach(struct files_call *call);
 
 /* ---- Usage (usage.c) ---- */

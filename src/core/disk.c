@@ -33,7 +33,10 @@ void disk_add(struct session *s, uint64_t bytes)
 
 uint64_t disk_hard_limit(const struct core *c, uint64_t quota)
 {
-	return quota + (quota < c->config.write_max ? quota : c->config.write_max);
+	uint64_t single = c->config.write_max > c->config.upload_max ? c->config.write_max
+								     : c->config.upload_max;
+
+	return quota + (quota < single ? quota : single);
 }
 
 /* More than the hard limit cannot be there, whatever was put in and deleted again. */

@@ -16,29 +16,11 @@
 #include "base/mem.h"
 #include "base/utf8.h"
 #include "core/disk.h"
-#include "core/parts.h"
+#include "core/files-call.h"
 
 #define RUNNING_MAX 8u
 #define WAIT_MAX_US (60 * 1000000ll)
 #define SHOWN_CHARS 200u
-#define BLOCK 4096u /* what a file is rounded up to */
-
-struct files_call {
-	struct core *c;
-	struct session *s; /* referenced */
-	char *path_text;   /* owned */
-	struct str path;   /* points there */
-	struct str bytes;  /* FILES_WRITE: borrowed until the answer */
-	enum files_use use;
-	files_read_fn read;
-	files_write_fn write;
-	files_turn_fn turn; /* NULL: a call of ours */
-	void *data;
-	bool detached, waiting;
-	struct runtime_file *job;
-	int64_t since_us;	 /* monotonic */
-	struct files_call *next; /* waiting, of one tenant */
-};
 
 /* ---- Words ---- */
 
@@ -57,6 +39,7 @@ static const struct {
 	{ "path_outside", ANY_USE, EACCES, "path_outside",
 	  "Access denied: symlink/path traversal outside workspace for '", "'" },
 	{ "not_folder", ANY_USE, ENOTDIR, "not_folder", "'", "' is not a folder." },
+	{ "is_folder", 1u << FILES_REMOVE, EISDIR, "is_folder", "'", "' is the workspace itself." },
 	{ "is_folder", ANY_USE, EISDIR, "is_folder", "'", "' is a folder." },
 	{ "not_regular_file", ANY_USE, EINVAL, "not_regular_file", "'",
 	  "' is not a regular file." },
@@ -64,6 +47,8 @@ static const struct {
 	{ "permission_denied", ANY_USE, EACCES, "permission_denied", "Permission denied for '",
 	  "'." },
 	{ "not_utf8", ANY_USE, EILSEQ, "not_utf8", "'", "' is not UTF-8 text; use download." },
+	{ "not_empty", ANY_USE, ENOTEMPTY, "not_empty", "'", "' is not empty." },
+	{ "exists", ANY_USE, EEXIST, "exists", "'", "' already exists." },
 	{ "too_many_files", ANY_USE, EDQUOT, "too_many_files", "The workspace has too many files.",
 	  NULL },
 	{ "busy", ANY_USE, EAGAIN, "busy", "The server is busy; try again shortly.", NULL },
@@ -90,7 +75,11 @@ void files_say(struct err *ret, const struct core *c, const struct err *err,
 			 says[i].after ? says[i].after : "");
 		return;
 	}
-	if (strcmp(slug, "file_too_large") == 0)
+	if (strcmp(slug, "file_too_large") == 0 && m->use == FILES_DOWNLOAD)
+		err_slug(ret, EFBIG, "file_too_large",
+			 "File '%.*s' is larger than the %llu MB download limit.", len,
+			 len ? shown.data : "", (unsigned long long)(c->config.download_max / MIB));
+	else if (strcmp(slug, "file_too_large") == 0)
 		err_slug(ret, EFBIG, "file_too_large",
 			 "File '%.*s' is larger than the %llu MB read limit; use download.", len,
 			 len ? shown.data : "", (unsigned long long)(c->config.write_max / MIB));
@@ -106,12 +95,13 @@ void files_say(struct err *ret, const struct core *c, const struct err *err,
 
 /* ---- The end ---- */
 
-static void call_free(struct files_call *f)
+void files_call_free(struct files_call *f)
 {
 	struct core *c = f->c;
 
 	session_unref(f->s);
 	free(f->path_text);
+	free(f->second_text);
 	free(f);
 	core_release(c);
 }
@@ -120,19 +110,29 @@ static void answer(struct files_call *f, bool missing, struct str bytes, const s
 {
 	if (f->detached)
 		;
-	else if (f->turn)
-		f->turn(f->data, err);
+	else if (f->kind)
+		f->kind->answer(f, err);
 	else if (f->use == FILES_READ)
 		f->read(f->data, missing, bytes, err);
 	else
 		f->write(f->data, err);
-	call_free(f);
+	files_call_free(f);
 }
 
-static void refuse(struct files_call *f, const struct err *err, uint64_t used_bytes)
+void files_call_refuse(struct files_call *f, const struct err *err, uint64_t used_bytes)
 {
 	struct err said, gone = { .slug = "session_not_found" };
-	const struct files_matter matter = { f->s, f->use, f->path, used_bytes };
+
+	/* Nobody can be told any more; what init said is in the log. */
+	if (f->begun) {
+		answer(f, false, STR(""), err);
+		return;
+	}
+	/* Of a move, used_bytes says which of the two paths it is about. */
+	bool is_second = f->use == FILES_MOVE &&
+			 (used_bytes == 1 || (err->slug && strcmp(err->slug, "exists") == 0));
+	const struct files_matter matter = { f->s, f->use, is_second ? f->second : f->path,
+					     used_bytes };
 
 	/* Whatever broke a call whose session was deleted meanwhile, that is the reason. */
 	files_say(&said, f->c, f->s->state == SESSION_READY ? err : &gone, &matter);
@@ -145,7 +145,7 @@ static void refuse(struct files_call *f, const struct err *err, uint64_t used_by
 static void start_next(struct core *c, struct tenant *t);
 
 /* The place goes to the next in line before the answer. */
-static void give_place(struct files_call *f)
+void files_call_give_place(struct files_call *f)
 {
 	f->job = NULL;
 	f->s->tenant->files_running--;
@@ -158,13 +158,13 @@ static void on_read(void *data, const struct runtime_file_result *result, struct
 	struct files_call *f = data;
 	struct err not_text = { .slug = "not_utf8" };
 
-	give_place(f);
+	files_call_give_place(f);
 	if (err && err->slug && strcmp(err->slug, "file_not_found") == 0)
 		answer(f, true, STR(""), NULL);
 	else if (err)
-		refuse(f, err, 0);
+		files_call_refuse(f, err, 0);
 	else if (!utf8_valid(bytes))
-		refuse(f, &not_text, 0);
+		files_call_refuse(f, &not_text, 0);
 	else
 		answer(f, false, bytes, NULL);
 }
@@ -173,11 +173,23 @@ static void on_written(void *data, const struct runtime_file_result *result, con
 {
 	struct files_call *f = data;
 
-	give_place(f);
+	files_call_give_place(f);
 	if (err)
-		refuse(f, err, result ? result->used_bytes : 0);
+		files_call_refuse(f, err, result ? result->used_bytes : 0);
 	else
 		answer(f, false, STR(""), NULL);
+}
+
+void files_call_end(struct files_call *f, const struct runtime_file_result *result,
+		    const struct err *err)
+{
+	files_call_give_place(f);
+	if (err) {
+		files_call_refuse(f, err, result ? result->used_bytes : 0);
+		return;
+	}
+	f->number = result ? result->size : 0;
+	answer(f, false, STR(""), NULL);
 }
 
 /* ---- The start ---- */
@@ -192,10 +204,20 @@ static void run_job(struct files_call *f, uint64_t quota)
 	};
 	struct runtime *rt = f->c->runtime;
 
-	if (f->use == FILES_READ)
+	if (f->kind)
+		f->job = f->kind->run(f, &spec, quota);
+	else if (f->use == FILES_READ)
 		f->job = runtime_file_read(rt, &spec, f->c->config.write_max, on_read, f);
 	else
 		f->job = runtime_file_write(rt, &spec, f->bytes, quota, on_written, f);
+}
+
+/* What it may add to the workspace; 0: nothing. */
+static uint64_t more(const struct files_call *f)
+{
+	if (f->kind)
+		return f->kind->more ? f->kind->more(f) : 0;
+	return f->use == FILES_WRITE ? f->bytes.len + FILES_BLOCK : 0;
 }
 
 static void on_disk(void *data, bool walk)
@@ -203,22 +225,20 @@ static void on_disk(void *data, bool walk)
 	struct files_call *f = data;
 
 	if (f->detached) {
-		give_place(f);
-		call_free(f);
+		files_call_give_place(f);
+		files_call_free(f);
 		return;
 	}
 	/* The worker walks the tree only when the quota may be near. */
-	disk_add(f->s, f->bytes.len + BLOCK);
+	disk_add(f->s, more(f));
 	run_job(f, walk ? f->s->quota_bytes : 0);
 }
 
 static void start(struct files_call *f)
 {
 	f->s->tenant->files_running++;
-	if (f->turn)
-		f->turn(f->data, NULL);
-	else if (f->use == FILES_WRITE)
-		disk_ask(f->c, f->s, f->bytes.len + BLOCK, on_disk, f);
+	if (more(f))
+		disk_ask(f->c, f->s, more(f), on_disk, f);
 	else
 		run_job(f, 0);
 }
@@ -244,7 +264,7 @@ static void start_next(struct core *c, struct tenant *t)
 		if (f->s->state == SESSION_READY)
 			start(f);
 		else
-			refuse(f, &gone, 0);
+			files_call_refuse(f, &gone, 0);
 	}
 }
 
@@ -254,11 +274,11 @@ void files_expire(struct core *c, int64_t now_us)
 
 	for (struct tenant *t = c->tenants; t; t = t->next) {
 		while (t->files_first && now_us - t->files_first->since_us >= WAIT_MAX_US)
-			refuse(take_first(t), &busy, 0);
+			files_call_refuse(take_first(t), &busy, 0);
 	}
 }
 
-static struct files_call *call_new(struct core *c, struct session *s, struct str path)
+struct files_call *files_call_new(struct core *c, struct session *s, struct str path)
 {
 	struct files_call *f = mem_new(1, sizeof(*f));
 
@@ -272,7 +292,7 @@ static struct files_call *call_new(struct core *c, struct session *s, struct str
 	return f;
 }
 
-static struct files_call *call_start(struct files_call *f)
+struct files_call *files_call_start(struct files_call *f)
 {
 	struct tenant *t = f->s->tenant;
 
@@ -294,40 +314,24 @@ static struct files_call *call_start(struct files_call *f)
 struct files_call *files_read(struct core *c, struct session *s, struct str path, files_read_fn fn,
 			      void *data)
 {
-	struct files_call *f = call_new(c, s, path);
+	struct files_call *f = files_call_new(c, s, path);
 
 	f->use = FILES_READ;
 	f->read = fn;
 	f->data = data;
-	return call_start(f);
+	return files_call_start(f);
 }
 
 struct files_call *files_write(struct core *c, struct session *s, struct str path, struct str bytes,
 			       files_write_fn fn, void *data)
 {
-	struct files_call *f = call_new(c, s, path);
+	struct files_call *f = files_call_new(c, s, path);
 
 	f->use = FILES_WRITE;
 	f->bytes = bytes;
 	f->write = fn;
 	f->data = data;
-	return call_start(f);
-}
-
-struct files_call *files_turn(struct core *c, struct session *s, files_turn_fn fn, void *data)
-{
-	struct files_call *f = call_new(c, s, STR(""));
-
-	f->use = FILES_FOLDER;
-	f->turn = fn;
-	f->data = data;
-	return call_start(f);
-}
-
-void files_turn_end(struct files_call *turn)
-{
-	give_place(turn);
-	call_free(turn);
+	return files_call_start(f);
 }
 
 static void leave_line(struct files_call *f)
@@ -351,11 +355,11 @@ void files_detach(struct files_call *f)
 	f->detached = true;
 	if (f->waiting) {
 		leave_line(f);
-		call_free(f);
-	} else if (f->use == FILES_WRITE && f->job) {
+		files_call_free(f);
+	} else if ((f->kind || f->use == FILES_WRITE) && f->job) {
 		/* The bytes are the caller's again, so the job must end here. */
 		runtime_file_detach(f->job);
-		give_place(f);
-		call_free(f);
+		files_call_give_place(f);
+		files_call_free(f);
 	}
 }

@@ -7,7 +7,6 @@
 
 #include "core/core.h"
 
-/* Which thing the path was to be. */
 /* A place among the tenant's file calls for one that is made elsewhere (snapshots, restore). */
 struct files_call;
 
@@ -15,11 +14,19 @@ struct files_call;
  * "stopping", "session_not_found", with the words for the caller. */
 typedef void (*files_turn_fn)(void *data, const struct err *err);
 
-/* May call fn before it returns. It cannot be detached. */
+/* May call fn, which must not end it there and then, before it returns. It cannot be detached. */
 struct files_call *files_turn(struct core *c, struct session *s, files_turn_fn fn, void *data);
 void files_turn_end(struct files_call *turn);
 
-enum files_use { FILES_READ, FILES_WRITE, FILES_FOLDER };
+/* Which thing the path was to be. */
+enum files_use {
+	FILES_READ,
+	FILES_WRITE,
+	FILES_FOLDER,
+	FILES_DOWNLOAD,
+	FILES_REMOVE,
+	FILES_MOVE,
+};
 
 /* What the words are about. */
 struct files_matter {

@@ -123,10 +123,10 @@ void runtime_exec_kill(struct runtime_exec *exec);
 
 /* ---- Files ---- */
 
-/* err->slug: "file_not_found", "path_outside", "is_folder", "not_folder", "not_regular_file",
- * "not_in_folder", "permission_denied", "file_too_large", "quota", "too_many_files",
- * "restore_conflict", "busy", "internal"; err->text is empty for them: the words are the caller's.
- * For "quota", used_bytes says what the tree would use. */
+/* err->slug: "file_not_found", "path_outside", "is_folder", "not_regular_file", "not_in_folder",
+ * "permission_denied", "file_too_large", "quota", "too_many_files", "exists", "not_empty",
+ * "not_folder", "restore_conflict", "busy", "internal"; err->text is empty for them: the words are
+ * the caller's. For "quota", used_bytes says what the tree would use. */
 struct runtime_file_result {
 	uint64_t size;
 	uint64_t used_bytes;
@@ -155,6 +155,84 @@ struct runtime_file *runtime_file_write(struct runtime *rt, const struct runtime
 /* Allocated bytes of the whole workspace (result->used_bytes), walked. */
 struct runtime_file *runtime_file_usage(struct runtime *rt, const struct runtime_file_spec *spec,
 					runtime_write_fn fn, void *data);
+
+/* ---- Bytes that go through ----
+ *
+ * Nothing is kept but what is on its way: less than 512 KiB a job, whatever the size. */
+
+#define RUNTIME_SIZE_UNKNOWN UINT64_MAX
+/* Bytes of one runtime_upload_give. */
+#define RUNTIME_GIVE_MAX (64u * 1024)
+
+struct runtime_upload_ops {
+	/* Bytes may be given: first when the worker has begun, then after each false of
+	 * runtime_upload_give. */
+	void (*wanted)(void *data);
+	/* Once. On success all that was given is in the file; else nothing was changed. */
+	void (*done)(void *data, const struct runtime_file_result *result, const struct err *err);
+};
+
+struct runtime_upload {
+	uint64_t size;	      /* announced, or RUNTIME_SIZE_UNKNOWN */
+	uint64_t max;	      /* of an unknown size */
+	uint64_t quota_bytes; /* 0: none */
+};
+
+/* Writes a file whose bytes come later. Detaching before runtime_upload_end leaves the old file. */
+struct runtime_file *runtime_upload(struct runtime *rt, const struct runtime_file_spec *spec,
+				    const struct runtime_upload *upload,
+				    const struct runtime_upload_ops *ops, void *data);
+/* Takes all of it; after wanted. False: no more until the next wanted. */
+bool runtime_upload_give(struct runtime_file *job, struct str bytes);
+/* That was all, and it was as announced. */
+void runtime_upload_end(struct runtime_file *job);
+
+struct runtime_download_ops {
+	/* Before the first byte. result->size: of the file, which comes exactly or fails; of an
+	 * archive nothing is known. */
+	void (*begun)(void *data, const struct runtime_file_result *result);
+	/* Valid during the call. False: nothing more until runtime_download_resume. */
+	bool (*bytes)(void *data, struct str bytes);
+	/* Once. */
+	void (*done)(void *data, const struct runtime_file_result *result, const struct err *err);
+};
+
+struct runtime_file *runtime_download(struct runtime *rt, const struct runtime_file_spec *spec,
+				      uint64_t max, const struct runtime_download_ops *ops,
+				      void *data);
+/* A folder as a tar in gzip of at most max bytes. */
+struct runtime_file *runtime_pack(struct runtime *rt, const struct runtime_file_spec *spec,
+				  uint64_t max, const struct runtime_download_ops *ops, void *data);
+void runtime_download_resume(struct runtime_file *job);
+
+/* ---- The tree ---- */
+
+#define RUNTIME_LIST_MAX 1000u
+
+struct runtime_entry {
+	struct str path;   /* relative to the folder, any bytes but NUL */
+	struct str target; /* of a link */
+	uint32_t mode;	   /* with the type bits */
+	uint64_t size;
+	int64_t mtime_s;
+};
+
+/* Sorted by path in byte order; more: there are further ones. Valid during the call. */
+typedef void (*runtime_list_fn)(void *data, const struct runtime_entry *entries, size_t n,
+				bool more, const struct err *err);
+
+/* Entries behind the path after ("": from the start), depth levels deep. */
+struct runtime_file *runtime_list(struct runtime *rt, const struct runtime_file_spec *spec,
+				  struct str after, uint32_t depth, runtime_list_fn fn, void *data);
+/* result->size: how many names were removed; 0, and no error, when there was none. */
+struct runtime_file *runtime_remove(struct runtime *rt, const struct runtime_file_spec *spec,
+				    bool recursive, runtime_write_fn fn, void *data);
+struct runtime_file *runtime_move(struct runtime *rt, const struct runtime_file_spec *spec,
+				  struct str to, bool replace, runtime_write_fn fn, void *data);
+/* result->size: 1 when it was made. */
+struct runtime_file *runtime_mkdir(struct runtime *rt, const struct runtime_file_spec *spec,
+				   runtime_write_fn fn, void *data);
+
 /* Puts what the snapshot holds into a folder, which is made when missing; checked whole before
  * anything is changed. result->size: bytes that it needs, also for "quota". bytes: the path that is
  * in the way, for "restore_conflict": whatever the tenant calls its files, but no NUL and at most

@@ -34,6 +34,8 @@
 		.pool = 4, \
 		.max_output_mb = 16, \
 		.write_max_mb = 64, \
+		.upload_max_mb = 50, \
+		.download_max_mb = 512, \
 		.max_connections = 4096, \
 		.trusted_proxies = "127.0.0.1,::1", \
 		.runtime = "native", \

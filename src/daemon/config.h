@@ -80,7 +80,7 @@ struct config_settings {
 	uint64_t max_sessions;
 	uint64_t pool;
 	uint64_t max_output_mb;
-	uint64_t write_max_mb;
+	uint64_t write_max_mb, upload_max_mb, download_max_mb;
 	uint64_t max_connections;
 	const char *trusted_proxies; /* comma list */
 	const char *runtime;	     /* "native" or "oci:<path>" */

@@ -352,6 +352,8 @@ static int open_core(struct daemon *d, struct err *err)
 		.max_sessions = (uint32_t)s->max_sessions,
 		.output_max = (size_t)s->max_output_mb * MIB,
 		.write_max = s->write_max_mb * MIB,
+		.upload_max = s->upload_max_mb * MIB,
+		.download_max = s->download_max_mb * MIB,
 		.memory_bytes = s->launcher.memory_mb * MIB,
 		.templates = s->templates,
 		.n_templates = s->n_templates,
@@ -381,6 +383,7 @@ static int open_server(struct daemon *d, struct err *err)
 	const struct api_config api = {
 		.loop = &d->loop,
 		.write_max = s->write_max_mb * MIB,
+		.upload_max = s->upload_max_mb * MIB,
 		.preview_domain = s->preview_domain,
 		.egress_log_dir = d->egress_path,
 		.store_errors = count_store_errors,

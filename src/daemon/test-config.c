@@ -278,6 +278,8 @@ static void nothing_set_gives_the_defaults(void **state)
 	assert_int_equal(s->pool, 4);
 	assert_int_equal(s->max_output_mb, 16);
 	assert_int_equal(s->write_max_mb, 64);
+	assert_int_equal(s->upload_max_mb, 50);
+	assert_int_equal(s->download_max_mb, 512);
 	assert_int_equal(s->max_connections, 4096);
 	assert_int_equal(s->n_templates, 2);
 	assert_string_equal(s->templates[0], "sandbox-base:latest");

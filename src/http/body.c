@@ -53,7 +53,7 @@ void body_release(struct http_exchange *x)
 
 /* ---- Taking ---- */
 
-static void fail(struct http_exchange *x, int status)
+void body_fail(struct http_exchange *x, int status)
 {
 	x->body_state = BODY_FAILED;
 	x->body_status = status;
@@ -87,13 +87,13 @@ static void take_piece(struct http_exchange *x, struct str piece)
 	uint64_t end = x->body_len + piece.len;
 
 	if (piece.len > room || x->chunk.left > room - piece.len) {
-		fail(x, 413);
+		body_fail(x, 413);
 		return;
 	}
 	if (end > SMALL_BODY && end > x->reserved) {
 		uint64_t total = (end + RESERVE_STEP - 1) / RESERVE_STEP * RESERVE_STEP;
 		if (!reserve(x, total)) {
-			fail(x, 503);
+			body_fail(x, 503);
 			return;
 		}
 	}
@@ -137,12 +137,18 @@ bool body_take(struct http_exchange *x)
 void body_deliver(struct http_exchange *x)
 {
 	bool is_ready = x->body_state == BODY_READY;
+	int status = is_ready ? 0 : x->body_status;
 	struct str body = STR("");
 
+	if (x->streams) {
+		x->body_state = BODY_DONE;
+		x->flow.end(x->want.data, status);
+		return;
+	}
 	if (is_ready && x->body_len)
 		body = (struct str){ x->small ? x->small : x->body.data, (size_t)x->body_len };
 	x->body_state = BODY_DONE;
-	x->want.fn(x->want.data, x, is_ready ? 0 : x->body_status, body);
+	x->want.fn(x->want.data, x, status, body);
 }
 
 bool body_skip(struct http_exchange *x)
@@ -181,16 +187,11 @@ static int admit(struct http_exchange *x)
 	return 0;
 }
 
-static void begin(struct http_exchange *x)
+void body_begin(struct http_exchange *x)
 {
 	static const struct str go_on = STR("HTTP/1.1 100 Continue\r\n\r\n");
 	struct http_conn *conn = x->conn;
-	int status = admit(x);
 
-	if (status) {
-		fail(x, status);
-		return;
-	}
 	x->body_state = BODY_READING;
 	x->body_start_ms = clock_monotonic_ms();
 	conn->deadline_ms = x->body_start_ms + LIMIT_BODY_PAUSE_MS;
@@ -200,6 +201,8 @@ static void begin(struct http_exchange *x)
 
 void http_body_read(struct http_exchange *x, const struct http_body_want *want)
 {
+	int status;
+
 	assert(x->body_state == BODY_UNREAD && !x->begun && !x->owes_gone);
 	x->want = *want;
 	if (!x->conn) {
@@ -209,8 +212,10 @@ void http_body_read(struct http_exchange *x, const struct http_body_want *want)
 	}
 	if (x->whole)
 		x->body_state = BODY_READY;
+	else if ((status = admit(x)))
+		body_fail(x, status);
 	else
-		begin(x);
+		body_begin(x);
 	if (x->conn && !x->conn->running)
 		conn_wake(x->conn);
 }

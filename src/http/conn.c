@@ -151,6 +151,8 @@ static bool step_body(struct http_conn *conn)
 
 	switch (x->body_state) {
 	case BODY_READING:
+		if (x->streams)
+			return body_flow(conn);
 		if (!body_take(x)) {
 			refuse(conn, 400);
 			return true;
@@ -158,6 +160,8 @@ static bool step_body(struct http_conn *conn)
 		return x->body_state != BODY_READING;
 	case BODY_FAILED:
 	case BODY_READY:
+		if (x->paused)
+			return false;
 		conn->deadline_ms = 0;
 		body_deliver(x);
 		return true;
@@ -238,11 +242,16 @@ static void settle_head(struct http_conn *conn)
 	}
 }
 
+/* Whether what comes is used at once. */
+static bool is_taking(const struct http_exchange *x)
+{
+	return x && x->body_state == BODY_READING && !x->paused;
+}
+
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret)
 {
 	struct http_conn *conn = handle->data;
-	bool consumes = conn->phase == CONN_LINGER ||
-			(conn->x && conn->x->body_state == BODY_READING);
+	bool consumes = conn->phase == CONN_LINGER || is_taking(conn->x);
 	size_t room = (consumes ? READ_SIZE : INPUT_MAX) - conn->in.len;
 
 	*ret = uv_buf_init(conn->server->read_buffer, (unsigned)room);
@@ -271,7 +280,7 @@ static void settle(struct http_conn *conn)
 	keep_input(conn);
 	if (conn->phase == CONN_HEAD)
 		settle_head(conn);
-	else if (conn->eof && conn->x && conn->x->body_state == BODY_READING)
+	else if (conn->eof && is_taking(conn->x))
 		conn_close(conn);
 	else if (conn->eof && conn->phase == CONN_LINGER && !conn_queued(conn))
 		conn_close(conn);
@@ -399,7 +408,7 @@ static bool is_dripping(const struct http_conn *conn, int64_t now_ms)
 {
 	const struct http_exchange *x = conn->x;
 
-	if (!x || x->body_state != BODY_READING)
+	if (!is_taking(x))
 		return false;
 	int64_t slow_ms = now_ms - x->body_start_ms - LIMIT_BODY_SLOW_MS;
 	return slow_ms > 0 && x->body_len < (uint64_t)slow_ms * LIMIT_BODY_BYTES_PER_S / 1000;

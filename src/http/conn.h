@@ -108,6 +108,9 @@ struct http_exchange {
 	enum body_state body_state;
 	int body_status;
 	struct http_body_want want;
+	struct http_body_flow flow; /* with streams; gone and data stand in want */
+	bool streams, paused;
+	int64_t paused_ms; /* since when */
 	struct chunk chunk;
 	char *small; /* in the arena, instead of body */
 	struct buf body;
@@ -198,11 +201,20 @@ void exchange_on_written(struct http_exchange *x, size_t queued);
 /* body.c */
 /* Takes what the body can use from conn->view. Changes body_state. Returns false on bad framing. */
 bool body_take(struct http_exchange *x);
+/* The body is longer than it may be, or finds no room. */
+void body_fail(struct http_exchange *x, int status);
+/* Reading begins now, if conn is still there. */
+void body_begin(struct http_exchange *x);
 /* Tells the handler what came of it. */
 void body_deliver(struct http_exchange *x);
 void body_release(struct http_exchange *x);
 /* Whether the rest of an unread body lies in the input already; then it is skipped. */
 bool body_skip(struct http_exchange *x);
+
+/* body-stream.c */
+/* Gives the handler one piece of a streamed body, or changes body_state. False when nothing can be
+ * done until more comes. The handler may have answered. */
+bool body_flow(struct http_conn *conn);
 
 /* write.c */
 /* Sends or queues; copies. A failure closes the connection. */

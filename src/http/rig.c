@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -60,6 +61,86 @@ static void echo(struct rig *rig, struct http_exchange *x)
 						    .data = rig });
 }
 
+uint32_t rig_sum(uint32_t sum, struct str bytes)
+{
+	for (size_t i = 0; i < bytes.len; i++)
+		sum = sum * 31 + (unsigned char)bytes.data[i];
+	return sum;
+}
+
+static void end_flow(struct rig *rig, int status)
+{
+	struct http_reply reply = ok;
+	char text[32];
+	int n = snprintf(text, sizeof(text), "%zu", rig->flow.len);
+
+	rig->bodies++;
+	if (status)
+		reply.status = status;
+	http_reply(take_ptr(rig->flow.x), &reply, (struct str){ text, (size_t)n });
+}
+
+static bool on_piece(void *data, struct str bytes)
+{
+	struct rig *rig = data;
+	struct rig_flow *flow = &rig->flow;
+
+	assert(!flow->paused && bytes.len);
+	flow->pieces++;
+	flow->len += bytes.len;
+	flow->largest = bytes.len > flow->largest ? bytes.len : flow->largest;
+	flow->sum = rig_sum(flow->sum, bytes);
+	if (flow->answer_at && flow->len >= flow->answer_at) {
+		end_flow(rig, 400);
+		return true;
+	}
+	flow->paused = flow->pauses;
+	return !flow->pauses;
+}
+
+static void on_flow_end(void *data, int status)
+{
+	end_flow(data, status);
+}
+
+static void on_flow_gone(void *data)
+{
+	struct rig *rig = data;
+
+	rig->flow.x = NULL;
+	rig->gone++;
+}
+
+static void flow(struct rig *rig, struct http_exchange *x)
+{
+	if (rig->flow.x) {
+		http_reply(x, &ok, STR("ok"));
+		return;
+	}
+	rig->asked++;
+	rig->flow.x = x;
+	rig->flow.paused = false;
+	rig->flow.len = rig->flow.largest = rig->flow.pieces = rig->flow.sum = 0;
+	http_body_stream(x, &(struct http_body_flow){ .max = rig->body_max,
+						      .piece = on_piece,
+						      .end = on_flow_end,
+						      .gone = on_flow_gone,
+						      .data = rig });
+}
+
+void rig_stream_body(struct rig *rig)
+{
+	flow(rig, take_ptr(rig->held));
+}
+
+void rig_resume(struct rig *rig)
+{
+	if (!rig->flow.x || !rig->flow.paused)
+		return;
+	rig->flow.paused = false;
+	http_body_resume(rig->flow.x);
+}
+
 static void early(struct rig *rig, struct http_exchange *x)
 {
 	http_reply(x,
@@ -108,7 +189,7 @@ static const struct route {
 } routes[] = {
 	{ STR("/echo"), echo }, { STR("/early"), early },    { STR("/late"), late },
 	{ STR("/peer"), peer }, { STR("/204"), no_content }, { STR("/close"), last },
-	{ STR("/big"), big },
+	{ STR("/big"), big },	{ STR("/flow"), flow },
 };
 
 static void handle(void *data, struct http_exchange *x)

@@ -11,6 +11,7 @@
 
 /* What the handler does, by path:
  *   /echo    reads the body (at most body_max, for account) and sends it back; 413 and 503 as told
+ *   /flow    takes the body as a stream (see flow) and answers with how many bytes came
  *   /early   answers 401 without reading, as for a refused key
  *   /late    keeps the exchange in held; when there is one already, answers 200 "ok"
  *   /peer    answers with the client's address
@@ -32,6 +33,15 @@ struct rig {
 	unsigned asked;	 /* for a body */
 	unsigned bodies; /* delivered, whole or not */
 	unsigned gone;
+	struct rig_flow {
+		struct http_exchange *x; /* whose body is under way */
+		bool pauses;		 /* after each piece */
+		bool paused;
+		size_t answer_at; /* answers inside a piece when so many bytes came; 0: never */
+		size_t len, largest;
+		unsigned pieces;
+		uint32_t sum; /* of the bytes, by place */
+	} flow;
 };
 
 struct client {
@@ -49,6 +59,11 @@ void rig_open_with(struct rig *rig, const struct http_config *config);
 void rig_open_unix(struct rig *rig);
 /* Asks for the body of the held exchange. */
 void rig_read_body(struct rig *rig);
+/* The same as a stream. */
+void rig_stream_body(struct rig *rig);
+void rig_resume(struct rig *rig);
+/* What flow.sum is for these bytes. */
+uint32_t rig_sum(uint32_t sum, struct str bytes);
 void rig_answer_held(struct rig *rig, struct str body);
 void rig_close(struct rig *rig);
 /* Turns of the loop. */

@@ -9,11 +9,12 @@
  * the client hangs up, writes are thrown away and the handler's answer is accepted as usual.
  *
  * States of an exchange: HEAD -> (BODY) -> ANSWERED. Before answering the handler may ask for the
- * body with http_body_read; when it answers without having read the whole body the server sends the
- * answer with "Connection: close" and drains (base/limits.h LIMIT_DRAIN...), so that a client that
- * is still sending sees the status and not a reset. (A body of known length that has arrived
- * meanwhile is skipped instead.) Answering while a body is being read ends the reading: no callback
- * follows. "Expect: 100-continue" is answered when http_body_read is called, never before.
+ * body with http_body_read or http_body_stream; when it answers without having read the whole body
+ * the server sends the answer with "Connection: close" and drains (base/limits.h LIMIT_DRAIN...),
+ * so that a client that is still sending sees the status and not a reset. (A body of known length
+ * that has arrived meanwhile is skipped instead.) Answering while a body is being read ends the
+ * reading: no callback follows. "Expect: 100-continue" is answered when the body is asked for,
+ * never before.
  *
  * Framing errors (400, 408, 414, 431, 505), time-outs, connection limits (503) never reach the
  * handler. Their bodies are {"detail", "code"} as the contract's table says, with the /v1 headers.
@@ -111,6 +112,24 @@ struct http_body_want {
 };
 
 void http_body_read(struct http_exchange *x, const struct http_body_want *want);
+
+/* A body of any length that the server does not keep. It comes in pieces of at most 64 KiB, each
+ * valid during the call; piece returns false to pause, and then nothing comes, not even the end,
+ * until http_body_resume. While paused nothing is read beyond one piece and no time-out counts.
+ *
+ * end is called once: status 0, the body was whole; 413, it is longer than max, and the handler
+ * must answer. gone as above, instead of end. The handler may answer at any time, also inside
+ * piece; nothing follows then. Nothing is called before http_body_stream has returned. */
+struct http_body_flow {
+	uint64_t max;
+	bool (*piece)(void *data, struct str bytes);
+	void (*end)(void *data, int status);
+	void (*gone)(void *data); /* may be NULL */
+	void *data;
+};
+
+void http_body_stream(struct http_exchange *x, const struct http_body_flow *flow);
+void http_body_resume(struct http_exchange *x);
 
 /* ---- Answer ---- */
 

@@ -63,6 +63,26 @@ static void read_body(unsigned n)
 		rig_read_body(&rig);
 }
 
+/* A body that is not kept; the handler pauses, goes on, answers in the middle. */
+static void stream_body(unsigned n)
+{
+	rig_resume(&rig);
+	if (!rig.held || rig.flow.x)
+		return;
+	rig.body_max = n & 1 ? 1000 : 3;
+	rig.flow.pauses = n & 2;
+	rig.flow.answer_at = n & 4 ? 2 : 0;
+	rig_stream_body(&rig);
+}
+
+static void take_or_stream(unsigned n)
+{
+	if (n & 16)
+		stream_body(n);
+	else
+		take(n);
+}
+
 static void on_drained(void *data)
 {
 	(void)data;
@@ -94,7 +114,7 @@ static void half_close(unsigned n)
 }
 
 static void (*const steps[])(unsigned n) = {
-	take, pass_time, answer, read_body, stream, half_close, hang_up,
+	take_or_stream, pass_time, answer, read_body, stream, half_close, hang_up,
 };
 
 #define TEXT ARRAY_SIZE(steps)
@@ -121,10 +141,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		at += len;
 	}
 	answer(0);
+	rig_resume(&rig);
 	client_close(&client);
 	rig_time(&rig, 60000);
 	answer(0); /* what that let through */
 	rig_time(&rig, 60000);
+	while (rig.flow.x) {
+		rig_resume(&rig);
+		rig_time(&rig, 60000);
+	}
 	assert(rig.asked == rig.bodies + rig.gone);
 	assert(rig_info(&rig).connections == 0 && rig_info(&rig).bodies_bytes == 0);
 	assert(rig.server->n_exchanges == 0 && rig.server->n_refused == 0);

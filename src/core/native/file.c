@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/native/file.h"
+#include "core/native/file-job.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -8,53 +8,14 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "base/buf.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "core/native/state.h"
 
 /* Bytes moved per turn of the loop. */
 #define FILE_TURN (1u * MIB)
-
-enum file_state { FILE_QUEUED, FILE_RUNNING, FILE_ENDED };
-
-/* Our end of the pipe of a job. Lives on until libuv has let go of it. */
-struct file_pipe {
-	struct runtime *rt;
-	struct runtime_file *job; /* NULL once closing */
-	int fd;			  /* owned */
-	uv_poll_t poll;
-};
-
-struct runtime_file {
-	struct runtime *rt;
-	struct box *box; /* NULL when ENDED */
-	enum file_state state;
-	enum file_op op;
-	TAILQ_ENTRY(runtime_file) link; /* in box->jobs or files.ending */
-	struct deadline deadline;
-	unsigned tries;
-	char *path;		      /* owned, NUL-terminated */
-	char source[MSG_VOLUME_NAME]; /* FILE_MERGE; else "" */
-
-	runtime_read_fn read_fn;
-	runtime_write_fn write_fn;
-	void *data;
-	bool detached;
-
-	uint64_t max, quota;
-	struct str bytes; /* FILE_WRITE: borrowed until the callback */
-	size_t sent;	  /* of bytes */
-	struct buf got;	  /* FILE_READ; FILE_MERGE: the path in the way */
-	bool announced;	  /* ID_FILE came: got must become result.size */
-	bool answered;	  /* ID_FILE_END came with FILE_OK */
-	struct file_pipe *pipe;
-	struct runtime_file_result result;
-	struct err err; /* code 0: good */
-};
 
 static const struct {
 	enum file_code code;
@@ -70,6 +31,8 @@ static const struct {
 	{ FILE_ERR_QUOTA, "quota" },
 	{ FILE_ERR_INODES, "too_many_files" },
 	{ FILE_ERR_NAME, "file_not_found" },
+	{ FILE_ERR_EXISTS, "exists" },
+	{ FILE_ERR_NOT_EMPTY, "not_empty" },
 	{ FILE_ERR_NOT_FOLDER, "not_folder" },
 	{ FILE_ERR_CONFLICT, "restore_conflict" },
 };
@@ -91,7 +54,7 @@ static void on_pipe_closed(uv_handle_t *handle)
 	runtime_close_step(rt);
 }
 
-static void pipe_close(struct runtime_file *job)
+void file_pipe_close(struct runtime_file *job)
 {
 	struct file_pipe *p = take_ptr(job->pipe);
 
@@ -111,11 +74,15 @@ static void tell(struct runtime_file *job)
 
 	deadline_clear(&rt->deadlines, &job->deadline);
 	TAILQ_REMOVE(&rt->files.ending, job, link);
-	if (!job->detached && job->read_fn)
+	if (!job->detached && job->kind)
+		job->kind->tell(job, err);
+	else if (!job->detached && job->op == FILE_READ)
 		job->read_fn(job->data, &job->result, buf_str(&job->got), err);
 	else if (!job->detached)
 		job->write_fn(job->data, &job->result, err);
 	buf_fini(&job->got);
+	buf_fini(&job->left);
+	free(job->entries);
 	free(job->path);
 	free(job);
 	runtime_close_step(rt);
@@ -134,7 +101,7 @@ static void leave_box(struct runtime_file *job)
 	TAILQ_INSERT_TAIL(&job->rt->files.ending, job, link);
 	job->box = NULL;
 	job->state = FILE_ENDED;
-	pipe_close(job);
+	file_pipe_close(job);
 }
 
 /* The words are the caller's: it knows the path as it was sent. */
@@ -206,6 +173,14 @@ void file_fail_all(struct box *box, const char *slug)
 
 /* ---- Bytes ---- */
 
+static void act(struct runtime_file *job, enum file_step step)
+{
+	if (step == FILE_DONE)
+		finish(job);
+	else if (step == FILE_BROKEN)
+		fail_with_box(job, job->why);
+}
+
 static void take_bytes(struct runtime_file *job)
 {
 	uint64_t most = job->announced ? job->result.size : job->max;
@@ -219,7 +194,7 @@ static void take_bytes(struct runtime_file *job)
 		if (n < 0 && errno == EAGAIN)
 			break;
 		if (n <= 0) {
-			pipe_close(job);
+			file_pipe_close(job);
 			break;
 		}
 		turn += (size_t)n;
@@ -233,28 +208,6 @@ static void take_bytes(struct runtime_file *job)
 		finish(job);
 	else if (job->answered && !job->pipe)
 		fail_with_box(job, "fewer bytes than announced");
-}
-
-/* The path in the way, which the worker writes before it says that there is one. False: it cannot
- * be a path, and the job has failed. */
-static bool take_path(struct runtime_file *job)
-{
-	while (job->pipe) {
-		ssize_t n = read(job->pipe->fd, job->rt->chunk, RUNTIME_CHUNK);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0 && errno == EAGAIN)
-			break;
-		if (n <= 0) {
-			pipe_close(job);
-		} else if (memchr(job->rt->chunk, 0, (size_t)n) ||
-			   !buf_put(&job->got, job->rt->chunk, (size_t)n)) {
-			fail_with_box(job, "what came is no path");
-			return false;
-		}
-	}
-	return true;
 }
 
 /* Writes what the pipe takes. The end of the pipe tells the worker the end of the bytes. */
@@ -272,28 +225,37 @@ static void give_bytes(struct runtime_file *job)
 			return;
 		if (n < 0) {
 			/* The worker has had enough; ID_FILE_END says why. */
-			pipe_close(job);
+			file_pipe_close(job);
 			return;
 		}
 		job->sent += (size_t)n;
 		turn += (size_t)n;
 	}
 	if (job->sent == job->bytes.len)
-		pipe_close(job);
+		file_pipe_close(job);
 }
 
 static void on_pipe(uv_poll_t *poll, int status, int events)
 {
 	struct runtime_file *job = ((struct file_pipe *)poll->data)->job;
 
-	if (job->op == FILE_READ)
+	if (job->kind)
+		act(job, job->kind->pump(job, status));
+	else if (job->op == FILE_READ)
 		take_bytes(job);
-	else if (job->op == FILE_MERGE)
-		take_path(job);
 	else if (status < 0)
-		pipe_close(job);
+		file_pipe_close(job);
 	else
 		give_bytes(job);
+}
+
+void file_pipe_watch(struct runtime_file *job, bool on)
+{
+	if (on)
+		uv_poll_start(&job->pipe->poll, job->op == FILE_WRITE ? UV_WRITABLE : UV_READABLE,
+			      on_pipe);
+	else
+		uv_poll_stop(&job->pipe->poll);
 }
 
 /* ---- What init says ---- */
@@ -307,7 +269,10 @@ static void on_file(struct runtime_file *job, const struct id_file *body)
 	job->announced = true;
 	job->result.size = body->size;
 	job->result.mode = body->mode;
-	take_bytes(job);
+	if (job->kind)
+		act(job, job->kind->begin(job));
+	else
+		take_bytes(job);
 }
 
 static void on_refusal(struct runtime_file *job, const struct id_file *body)
@@ -318,7 +283,7 @@ static void on_refusal(struct runtime_file *job, const struct id_file *body)
 		if (body->code == (uint32_t)file_errors[i].code)
 			slug = file_errors[i].slug;
 	}
-	if (!slug && !job->detached)
+	if (!slug && !job->detached && !job->announced)
 		log_event(LOG_WARN, "file_job_refused", LOG_STR("volume", job->box->volume->name),
 			  LOG_INT("op", job->op), LOG_INT("code", body->code),
 			  LOG_INT("errno", body->errno_code));
@@ -331,21 +296,24 @@ static void on_refusal(struct runtime_file *job, const struct id_file *body)
 static void on_end(struct runtime_file *job, const struct id_file *body)
 {
 	/* Something else wrote to the file meanwhile: what came is neither the old nor the new. */
-	if (body->code == FILE_ERR_SHORT && job->op == FILE_READ && job->tries < FILE_TRIES) {
-		pipe_close(job);
+	if (body->code == FILE_ERR_SHORT && job->op == FILE_READ && !job->kind &&
+	    job->tries < FILE_TRIES) {
+		file_pipe_close(job);
 		buf_clear(&job->got);
 		job->announced = false;
 		file_start(job->box);
 		return;
 	}
-	if (job->op == FILE_MERGE && !take_path(job))
-		return;
-	if (job->op == FILE_MERGE && (body->code == FILE_ERR_CONFLICT) != (job->got.len > 0)) {
-		fail_with_box(job, "a path without a conflict or the reverse");
+	if (body->code != FILE_OK) {
+		if (job->kind && job->kind->refused &&
+		    job->kind->refused(job, body) == FILE_BROKEN)
+			fail_with_box(job, job->why);
+		else
+			on_refusal(job, body);
 		return;
 	}
-	if (body->code != FILE_OK) {
-		on_refusal(job, body);
+	if (job->kind) {
+		act(job, job->kind->end(job, body));
 		return;
 	}
 	switch (job->op) {
@@ -364,11 +332,7 @@ static void on_end(struct runtime_file *job, const struct id_file *body)
 		job->result.size = body->size;
 		break;
 	case FILE_USAGE:
-	case FILE_TRIM:
 		job->result.used_bytes = body->size;
-		break;
-	case FILE_MERGE:
-		job->result.size = body->size;
 		break;
 	case FILE_STAT:
 		job->result.size = body->size;
@@ -414,7 +378,7 @@ static void try_again(struct runtime_file *job)
 	struct box *box = job->box;
 
 	job->state = FILE_QUEUED;
-	pipe_close(job);
+	file_pipe_close(job);
 	deadline_set(&job->rt->deadlines, &job->deadline, clock_monotonic_ms() + FILE_QUEUE_MS,
 		     on_queue_late);
 	box_lose_sandbox(box);
@@ -423,20 +387,27 @@ static void try_again(struct runtime_file *job)
 void file_handover_failed(struct box *box, uint32_t code)
 {
 	struct runtime_file *job = running_job(box);
+	bool was_dead = code == ESRCH || code == EPIPE;
 
-	if (job && (code == ESRCH || code == EPIPE) && job->tries < FILE_TRIES)
+	if (job && was_dead && job->moved) {
+		/* The bytes are gone, but nothing has happened: the caller may begin again. */
+		set_error(job, EAGAIN, "busy");
+		leave_box(job);
+		box_lose_sandbox(box);
+		tell(job);
+	} else if (job && was_dead && job->tries < FILE_TRIES) {
 		try_again(job);
-	else
+	} else {
 		file_sandbox_ended(box);
+	}
 }
 
 /* ---- Starting a job ---- */
 
-/* A sealed file with the path and its NUL, as DI_FILE wants it. */
-static int path_fd(const char *path)
+/* A sealed file with the paths and their NULs, as DI_FILE wants it. */
+static int path_fd(const char *path, size_t len)
 {
 	_cleanup_fd_ int fd = memfd_create("path", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	size_t len = strlen(path) + 1;
 
 	if (fd < 0 || pwrite(fd, path, len, 0) != (ssize_t)len ||
 	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) < 0)
@@ -446,7 +417,8 @@ static int path_fd(const char *path)
 
 static bool is_piped(const struct runtime_file *job)
 {
-	return job->op == FILE_READ || job->op == FILE_WRITE || job->op == FILE_MERGE;
+	return job->op == FILE_READ || job->op == FILE_WRITE || job->op == FILE_LIST ||
+	       job->op == FILE_PACK || job->op == FILE_MERGE;
 }
 
 /* Makes the pipe and returns init's end, or -1. */
@@ -477,7 +449,10 @@ static int pipe_open(struct runtime_file *job)
 static const enum sandbox_state file_states[] = {
 	[FILE_READ] = SANDBOX_FILE_READ,  [FILE_WRITE] = SANDBOX_FILE_OTHER,
 	[FILE_STAT] = SANDBOX_FILE_OTHER, [FILE_USAGE] = SANDBOX_FILE_OTHER,
-	[FILE_TRIM] = SANDBOX_FILE_OTHER, [FILE_MERGE] = SANDBOX_FILE_OTHER,
+	[FILE_LIST] = SANDBOX_FILE_OTHER, [FILE_REMOVE] = SANDBOX_FILE_OTHER,
+	[FILE_MOVE] = SANDBOX_FILE_OTHER, [FILE_MKDIR] = SANDBOX_FILE_OTHER,
+	[FILE_PACK] = SANDBOX_FILE_READ,  [FILE_TRIM] = SANDBOX_FILE_OTHER,
+	[FILE_MERGE] = SANDBOX_FILE_OTHER,
 };
 
 /* Returns 0, or -errno: -EPIPE when init is gone. A small write is in the pipe before init looks. */
@@ -485,25 +460,29 @@ static int send_job(struct runtime_file *job, struct sandbox *s)
 {
 	const struct di_file body = { .op = job->op,
 				      .mode = 0644,
-				      .size = job->bytes.len,
+				      .size = job->kind ? job->size : job->bytes.len,
 				      .max = job->max,
-				      .quota = job->quota };
-	_cleanup_fd_ int path = path_fd(job->path);
+				      .quota = job->quota,
+				      .flags = job->flags,
+				      .depth = job->depth };
+	_cleanup_fd_ int path = path_fd(job->path, job->path_len);
 	_cleanup_fd_ int theirs = -1;
 	int r;
 
 	if (path < 0 || (is_piped(job) && (theirs = pipe_open(job)) < 0))
 		return -EMFILE;
 	job->sent = 0;
-	if (job->op == FILE_WRITE)
+	if (job->op == FILE_WRITE && !job->kind)
 		give_bytes(job);
+	/* Fewer turns for many bytes; the kernel may say no to a user with many pipes. */
+	if (job->pipe && job->kind)
+		fcntl(job->pipe->fd, F_SETPIPE_SZ, FILE_PIPE_SIZE);
 	if (++job->rt->files.next_job == 0)
 		job->rt->files.next_job = 1;
 	r = sandbox_send(s, file_states[job->op], DI_FILE, job->rt->files.next_job, &body,
 			 sizeof(body), (int[]){ path, theirs }, theirs >= 0 ? 2 : 1);
 	if (r == 0 && job->pipe)
-		uv_poll_start(&job->pipe->poll, job->op == FILE_WRITE ? UV_WRITABLE : UV_READABLE,
-			      on_pipe);
+		file_pipe_watch(job, true);
 	return r;
 }
 
@@ -512,11 +491,6 @@ const char *file_source(const struct box *box)
 	const struct runtime_file *job = TAILQ_FIRST(&box->jobs);
 
 	return job ? job->source : "";
-}
-
-static bool is_long(const struct runtime_file *job)
-{
-	return job->op == FILE_TRIM || job->op == FILE_MERGE;
 }
 
 void file_start(struct box *box)
@@ -530,7 +504,7 @@ void file_start(struct box *box)
 	r = send_job(job, box->sandbox);
 	if (r == 0) {
 		deadline_set(&job->rt->deadlines, &job->deadline,
-			     clock_monotonic_ms() + (is_long(job) ? FILE_LONG_JOB_MS : FILE_JOB_MS),
+			     clock_monotonic_ms() + (job->kind ? job->kind->limit_ms : FILE_JOB_MS),
 			     on_job_late);
 	} else if (r == -EPIPE && job->tries < FILE_TRIES) {
 		try_again(job);
@@ -542,8 +516,8 @@ void file_start(struct box *box)
 
 /* ---- The calls ---- */
 
-static struct runtime_file *job_new(struct runtime *rt, const struct runtime_file_spec *spec,
-				    enum file_op op, void *data)
+struct runtime_file *file_job_new(struct runtime *rt, const struct runtime_file_spec *spec,
+				  enum file_op op, void *data)
 {
 	struct runtime_file *job = mem_new(1, sizeof(*job));
 
@@ -553,10 +527,11 @@ static struct runtime_file *job_new(struct runtime *rt, const struct runtime_fil
 	job->op = op;
 	job->data = data;
 	job->path = mem_dup_n(spec->path.data, spec->path.len);
+	job->path_len = spec->path.len + 1;
 	return job;
 }
 
-static struct runtime_file *submit(struct runtime_file *job, const struct runtime_file_spec *spec)
+struct runtime_file *file_submit(struct runtime_file *job, const struct runtime_file_spec *spec)
 {
 	struct runtime *rt = job->rt;
 	struct volume *v = volume_find(rt, spec->volume);
@@ -578,55 +553,33 @@ static struct runtime_file *submit(struct runtime_file *job, const struct runtim
 struct runtime_file *runtime_file_read(struct runtime *rt, const struct runtime_file_spec *spec,
 				       uint64_t max, runtime_read_fn fn, void *data)
 {
-	struct runtime_file *job = job_new(rt, spec, FILE_READ, data);
+	struct runtime_file *job = file_job_new(rt, spec, FILE_READ, data);
 
 	job->read_fn = fn;
 	job->max = max;
 	job->got = BUF((size_t)max);
-	return submit(job, spec);
+	return file_submit(job, spec);
 }
 
 struct runtime_file *runtime_file_write(struct runtime *rt, const struct runtime_file_spec *spec,
 					struct str bytes, uint64_t quota_bytes, runtime_write_fn fn,
 					void *data)
 {
-	struct runtime_file *job = job_new(rt, spec, FILE_WRITE, data);
+	struct runtime_file *job = file_job_new(rt, spec, FILE_WRITE, data);
 
 	job->write_fn = fn;
 	job->bytes = bytes;
 	job->quota = quota_bytes;
-	return submit(job, spec);
+	return file_submit(job, spec);
 }
 
 struct runtime_file *runtime_file_usage(struct runtime *rt, const struct runtime_file_spec *spec,
 					runtime_write_fn fn, void *data)
 {
-	struct runtime_file *job = job_new(rt, spec, FILE_USAGE, data);
+	struct runtime_file *job = file_job_new(rt, spec, FILE_USAGE, data);
 
 	job->write_fn = fn;
-	return submit(job, spec);
-}
-
-struct runtime_file *file_trim(struct runtime *rt, const struct runtime_file_spec *spec,
-			       runtime_write_fn fn, void *data)
-{
-	struct runtime_file *job = job_new(rt, spec, FILE_TRIM, data);
-
-	job->write_fn = fn;
-	return submit(job, spec);
-}
-
-struct runtime_file *runtime_file_merge(struct runtime *rt, const struct runtime_file_spec *spec,
-					const char *source, uint64_t quota_bytes,
-					runtime_read_fn fn, void *data)
-{
-	struct runtime_file *job = job_new(rt, spec, FILE_MERGE, data);
-
-	job->read_fn = fn;
-	job->quota = quota_bytes;
-	job->got = BUF(LIMIT_PATH);
-	snprintf(job->source, sizeof(job->source), "%s", source);
-	return submit(job, spec);
+	return file_submit(job, spec);
 }
 
 void runtime_file_detach(struct runtime_file *job)
@@ -637,9 +590,11 @@ void runtime_file_detach(struct runtime_file *job)
 	if (job->state == FILE_QUEUED) {
 		fail_soon(job, ECANCELED, "busy");
 		box_step(box);
-	} else if (job->state == FILE_RUNNING && job->op == FILE_WRITE) {
+	} else if (job->state == FILE_RUNNING && job->kind && job->kind->detach) {
+		job->kind->detach(job);
+	} else if (job->state == FILE_RUNNING && job->op == FILE_WRITE && !job->kind) {
 		/* The bytes are borrowed no longer. */
-		pipe_close(job);
+		file_pipe_close(job);
 	}
 }
 

@@ -8,7 +8,7 @@
  * Init's answers are hostile: a size beyond what was asked for, more or fewer bytes than announced,
  * an answer out of turn kill the file sandbox and fail that job alone. QUEUED lasts FILE_QUEUE_MS
  * at most
- * ("busy"), RUNNING FILE_JOB_MS, or FILE_LONG_JOB_MS. A job that never reached init is tried again
+ * ("busy"), RUNNING FILE_JOB_MS or what its kind says. A job that never reached init is tried again
  * with another sandbox. A write whose caller has lost interest is broken off unless all bytes are
  * on their way; the worker then changes nothing.
  */
@@ -21,8 +21,12 @@
 
 #define FILE_QUEUE_MS 60000
 #define FILE_JOB_MS 120000
-#define FILE_LONG_JOB_MS 140000 /* snapshots */
+/* Snapshots: walks of whole trees. */
+#define FILE_LONG_JOB_MS 140000
+/* Bytes that a client sends or takes at its own pace. */
+#define FILE_STREAM_MS 240000
 #define FILE_TRIES 3
+#define FILE_PIPE_SIZE (256 * 1024)
 
 struct volume;
 

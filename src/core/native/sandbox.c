@@ -433,3 +433,8 @@ int sandbox_send(struct sandbox *s, enum sandbox_state state, uint8_t type, uint
 	s->state = state;
 	return 0;
 }
+
+int sandbox_say(struct sandbox *s, uint8_t type, const void *body, size_t len)
+{
+	return wire_send(s->control, type, s->job, body, len, NULL, 0);
+}

@@ -144,6 +144,8 @@ int sandbox_attach(struct sandbox *s, struct volume *v, struct volume *source);
 /* Sends a job to init and enters state. */
 int sandbox_send(struct sandbox *s, enum sandbox_state state, uint8_t type, uint32_t job,
 		 const void *body, size_t len, const int *fds, unsigned n_fds);
+/* Sends something more about the job that init has. Returns 0 or -errno. */
+int sandbox_say(struct sandbox *s, uint8_t type, const void *body, size_t len);
 
 /* Reads what init has said until there is nothing more or the user has let go. */
 void sandbox_receive(struct sandbox *s);
