@@ -92,6 +92,9 @@ struct disk {
 	uint64_t pending; /* what may have been written since, at most */
 	int64_t at_us;	  /* monotonic, of the last such writing */
 	uint64_t shared;  /* of it, at most so much is shared with other volumes */
+	uint64_t held;	  /* what snapshots of it have, which it may stay charged for */
+	uint64_t forked;  /* the same of forks, at most */
+	bool stale;	  /* the hard limit is higher than it need be */
 };
 
 enum session_state { SESSION_CREATING, SESSION_READY, SESSION_ENDING };

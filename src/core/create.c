@@ -148,7 +148,7 @@ static void answer_create(struct create *cr, struct session *s, const struct err
 	session_fn fn = take_ptr(cr->fn);
 
 	if (cr->fork)
-		fork_settled(cr->fork, cr, err);
+		fork_settled(take_ptr(cr->fork), cr, err);
 	else if (fn)
 		fn(cr->data, s, err);
 }
@@ -255,6 +255,7 @@ int create_row(const struct create *cr, struct buf *egress, struct store_session
 		.persistent = s->persistent,
 		.quota_bytes = s->quota_bytes,
 		.shared_bytes = s->disk.shared,
+		.forked_bytes = s->disk.forked,
 		.created_us = s->created_us,
 		.accessed_us = s->accessed_us,
 	};
@@ -290,7 +291,9 @@ static void create_volume(struct create *cr, const char *id)
 		.volume = s->id,
 		.tenant = s->tenant->number,
 		.limit_bytes = disk_hard_limit(c, s->quota_bytes),
+		.tenant_bytes = disk_tenant_limit(c, s->tenant),
 		.source = cr->source[0] ? cr->source : NULL,
+		.image = s->image,
 	};
 	runtime_volume_create(c->runtime, &spec, on_volume, cr);
 	/* The first command comes soon; its sandbox is built while the workspace is made. */

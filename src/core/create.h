@@ -20,7 +20,7 @@ struct create {
 	struct later later;
 	struct snapshot *from;		      /* referenced; NULL: none */
 	char source[SESSION_ID_LEN + 1];      /* what its workspace is a copy of; "": nothing */
-	struct fork *fork;		      /* NULL: it goes alone; else fn is not used */
+	struct fork *fork;		      /* NULL: it goes alone, or has settled */
 	int64_t started_us;		      /* monotonic */
 	struct create *next;		      /* while waiting for an id */
 	struct create *open_prev, *open_next; /* while it has a session */

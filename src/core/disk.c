@@ -4,6 +4,8 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/limits.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "core/parts.h"
 
@@ -81,6 +83,79 @@ static bool may_exceed(const struct session *s, uint64_t more)
 		return true;
 	return bound > s->quota_bytes;
 }
+
+/* ---- The hard limit ---- */
+
+uint64_t disk_tenant_limit(const struct core *c, const struct tenant *t)
+{
+	uint64_t one = disk_hard_limit(c, c->config.quota_bytes);
+
+	return (t->limits.max_sessions + (uint64_t)1) * one +
+	       (uint64_t)t->limits.max_snapshot_mb * MIB;
+}
+
+struct limit_call {
+	struct core *c;
+	char session[SESSION_ID_LEN + 1];
+};
+
+static void on_limited(void *data, const struct err *err)
+{
+	_cleanup_free_ struct limit_call *call = data;
+
+	if (err)
+		log_event(LOG_WARN, "limit_not_changed", LOG_STR("session", call->session),
+			  LOG_STR("why", err->text));
+	core_release(call->c);
+}
+
+static void set_limit(struct core *c, struct session *s)
+{
+	struct runtime_info info;
+
+	s->disk.stale = false;
+	runtime_info_get(c->runtime, &info);
+	if (!info.hard_quota || info.counts_shared || s->state != SESSION_READY)
+		return;
+	struct limit_call *call = mem_new(1, sizeof(*call));
+	call->c = c;
+	memcpy(call->session, s->id, sizeof(call->session));
+	core_hold(c);
+	runtime_volume_limit(c->runtime, s->id,
+			     disk_hard_limit(c, s->quota_bytes) + s->disk.held + s->disk.forked,
+			     on_limited, call);
+}
+
+void disk_hold(struct core *c, struct session *s, uint64_t bytes)
+{
+	s->disk.held += bytes;
+	set_limit(c, s);
+}
+
+/* The forks hold at most all that is there now, and together only once. */
+void disk_fork(struct core *c, struct session *s)
+{
+	uint64_t limit = disk_hard_limit(c, s->quota_bytes), bytes;
+
+	if (__builtin_add_overflow(s->disk.known, s->disk.pending, &bytes) || bytes > limit)
+		bytes = limit;
+	s->disk.forked += bytes;
+	set_limit(c, s);
+}
+
+void disk_let_go(struct session *s, uint64_t bytes)
+{
+	s->disk.held -= bytes < s->disk.held ? bytes : s->disk.held;
+	s->disk.stale = true;
+}
+
+void disk_settle(struct core *c, struct session *s)
+{
+	if (s->disk.stale)
+		set_limit(c, s);
+}
+
+/* ---- Asking ---- */
 
 struct disk_question {
 	struct core *c;

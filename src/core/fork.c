@@ -15,7 +15,6 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/random.h"
 #include "core/create.h"
 #include "core/disk.h"
 #include "store/store.h"
@@ -35,6 +34,7 @@ struct fork {
 	void *data;
 	struct err err; /* the first failure */
 	struct later later;
+	struct copy_wait wait;
 };
 
 /* ---- The end ---- */
@@ -105,6 +105,9 @@ static void on_rows(void *data, const struct err *err)
 	}
 	for (unsigned i = 0; i < f->n; i++)
 		create_ready(f->members[i], f->fn != NULL);
+	disk_fork(f->c, f->s);
+	if (f->s->state == SESSION_READY)
+		store_share_session(f->c->store, f->s->id, f->s->disk.shared, f->s->disk.forked);
 	finish(f);
 }
 
@@ -203,15 +206,15 @@ static void on_copied(void *data, const struct runtime_file_result *result, cons
 		make_volumes(f, f->copy);
 }
 
-static void on_journal(void *data, const struct err *err)
+static void on_name(struct copy_wait *w, const char *name, const struct err *err)
 {
-	struct fork *f = data;
+	struct fork *f = container_of(w, struct fork, wait);
 
 	if (err) {
-		f->copy[0] = '\0';
 		fail_all(f, err);
 		return;
 	}
+	memcpy(f->copy, name, sizeof(f->copy));
 	const struct runtime_snapshot_spec spec = {
 		.volume = f->s->id,
 		.snapshot = f->copy,
@@ -229,11 +232,8 @@ static void on_begin(struct later *l)
 		make_volumes(f, f->s->id);
 		return;
 	}
-	do {
-		memcpy(f->copy, "snp_", 4);
-		random_hex(f->copy + 4, SESSION_ID_LEN - 4);
-	} while (snapshot_volume_is_known(f->c, f->copy));
-	store_add_journal(f->c->store, f->copy, 1, on_journal, f);
+	f->wait.fn = on_name;
+	copy_name_get(f->c, &f->wait);
 }
 
 static void on_refused(struct later *l)
@@ -257,7 +257,10 @@ static struct session *session_like(const struct session *s)
 	made->persistent = s->persistent;
 	made->quota_bytes = s->quota_bytes;
 	made->created_us = made->accessed_us = clock_wall_us();
-	made->disk = s->disk;
+	made->disk = (struct disk){ .known = s->disk.known,
+				    .pending = s->disk.pending,
+				    .at_us = s->disk.at_us,
+				    .shared = s->disk.shared };
 	return made;
 }
 

@@ -19,6 +19,7 @@
 #include "core/core.h"
 
 #define JOURNAL_BATCH 32u
+#define COPY_NAMES 8u
 
 struct static_key {
 	struct tenant *tenant;
@@ -42,6 +43,13 @@ struct egress_entry {
 struct later {
 	void (*fn)(struct later *l);
 	struct later *next;
+};
+
+/* Somebody who waits for the name of a copy. */
+struct copy_wait {
+	/* name: valid during the call; NULL with an error. */
+	void (*fn)(struct copy_wait *w, const char *name, const struct err *err);
+	struct copy_wait *next;
 };
 
 struct found_volume {
@@ -91,6 +99,12 @@ struct core {
 	struct create *creates_first, *creates_last; /* wait for an id */
 	struct create *creates_open;
 	struct ending *endings_again; /* wait for another try */
+
+	/* The same for names of copies. */
+	char copy_names[2 * COPY_NAMES][SESSION_ID_LEN + 1];
+	size_t n_copy_names;
+	bool copy_names_asked;
+	struct copy_wait *copy_waits_first, *copy_waits_last;
 
 	struct snapshot *dying; /* owned; deleted ones whose volume is not gone yet */
 
@@ -161,6 +175,11 @@ void endings_hurry(struct core *c);
 int sessions_load(struct core *c, struct err *err);
 void found_free(struct core *c);
 
+/* ---- copy-name.c ---- */
+/* May call w->fn before it returns. */
+void copy_name_get(struct core *c, struct copy_wait *w);
+void copy_names_pump(struct core *c);
+
 /* ---- snapshot.c ---- */
 int snapshots_load(struct core *c, struct err *err);
 /* At start: whether a snapshot's row explains this volume. */
@@ -173,7 +192,6 @@ void snapshots_sweep(struct core *c);
 void snapshots_free(struct core *c);
 void snapshot_free(struct snapshot *snap);
 void snapshot_insert(struct snapshot *snap);
-void snapshot_set_id(struct snapshot *snap, const char *id);
 bool snapshot_volume_is_known(const struct core *c, const char *volume);
 void snapshot_ref(struct snapshot *snap);
 /* The last one of a deleted snapshot deletes its volume. */

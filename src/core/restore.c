@@ -48,11 +48,25 @@ static void finish(struct restore *r, const struct err *err)
 
 /* ---- Words ---- */
 
-static void say_conflict(struct err *ret, struct str path_raw)
+/* The worker's path is relative to the folder. */
+static void put_folder(struct buf *out, struct str path)
 {
-	_cleanup_buf_ struct buf path = BUF(4 * LIMIT_PATH);
+	struct str part;
+
+	while (str_split(&path, '/', &part)) {
+		if (!part.len || str_eq(part, STR(".")))
+			continue;
+		buf_put_str(out, part);
+		buf_put_char(out, '/');
+	}
+}
+
+static void say_conflict(struct err *ret, struct str folder, struct str path_raw)
+{
+	_cleanup_buf_ struct buf path = BUF(5 * LIMIT_PATH);
 	struct utf8_fix fix = { .n_held = 0 };
 
+	put_folder(&path, folder);
 	utf8_fix_put(&fix, path_raw, &path);
 	utf8_fix_end(&fix, &path);
 	struct str shown = utf8_cut(buf_str(&path), SHOWN_CHARS);
@@ -81,7 +95,7 @@ static void say(struct err *ret, const struct restore *r, const struct err *err,
 	if (r->s->state != SESSION_READY)
 		files_say(ret, r->c, &gone, &matter);
 	else if (err->slug && strcmp(err->slug, "restore_conflict") == 0)
-		say_conflict(ret, path_raw);
+		say_conflict(ret, str_of(r->path), path_raw);
 	else if (err->slug && strcmp(err->slug, "quota") == 0)
 		say_quota(ret, r, result);
 	else
@@ -120,7 +134,7 @@ static void on_disk(void *data, bool walk)
 	disk_add(s, r->snap->size_bytes);
 	disk_share(r->c, s, r->snap->size_bytes);
 	if (s->state == SESSION_READY)
-		store_share_session(r->c->store, s->id, s->disk.shared);
+		store_share_session(r->c->store, s->id, s->disk.shared, s->disk.forked);
 	runtime_file_merge(r->c->runtime, &spec, r->snap->volume, walk ? s->quota_bytes : 0,
 			   on_merged, r);
 }

@@ -196,6 +196,9 @@ static void answer(struct runtime *rt, struct rig_call *call)
 			remove_volume(rt, call->volume);
 		call->fn.volume_fn(call->data, err);
 		break;
+	case RIG_LIMIT:
+		call->fn.volume_fn(call->data, err);
+		break;
 	case RIG_STAT:
 		call->fn.stat(call->data, rt->counter, err);
 		break;
@@ -321,7 +324,15 @@ void runtime_volume_create(struct runtime *rt, const struct runtime_volume_spec 
 	call->fn.volume_fn = fn;
 	call->tenant = spec->tenant;
 	rt->limit = spec->limit_bytes;
+	rt->tenant_limit = spec->tenant_bytes;
 	snprintf(rt->source, sizeof(rt->source), "%s", spec->source ? spec->source : "");
+}
+
+void runtime_volume_limit(struct runtime *rt, const char *volume, uint64_t limit_bytes,
+			  runtime_volume_fn fn, void *data)
+{
+	ask(rt, RIG_LIMIT, volume, data)->fn.volume_fn = fn;
+	rt->limit = limit_bytes;
 }
 
 void runtime_snapshot_create(struct runtime *rt, const struct runtime_snapshot_spec *spec,
@@ -374,6 +385,7 @@ void runtime_info_get(struct runtime *rt, struct runtime_info *ret)
 {
 	*ret = (struct runtime_info){ .name = "test",
 				      .ready = true,
+				      .hard_quota = rt->hard_quota,
 				      .counts_shared = rt->counts_shared };
 }
 

@@ -25,6 +25,7 @@ enum rig_kind {
 	RIG_LIVE,
 	RIG_COPY,
 	RIG_MERGE,
+	RIG_LIMIT,
 	RIG_KINDS,
 };
 
@@ -42,6 +43,8 @@ struct runtime {
 	unsigned calls[RIG_KINDS];	 /* since the start */
 	unsigned fail_at[RIG_KINDS];	 /* this call of the kind fails ("no_capacity"); 0: none */
 	bool counts_shared;		 /* what runtime_info says */
+	bool hard_quota;		 /* the same */
+	uint64_t tenant_limit;		 /* of the last volume */
 	char copied[SESSION_ID_LEN + 1]; /* the last copy that was asked for */
 	bool hold[RIG_KINDS];
 

@@ -251,8 +251,11 @@ typedef void (*runtime_stat_fn)(void *data, uint64_t used_bytes, const struct er
 struct runtime_volume_spec {
 	const char *volume;
 	uint32_t tenant;
-	uint64_t limit_bytes; /* hard limit; 0: none */
-	const char *source;   /* a workspace or snapshot of the tenant to begin as; NULL: empty */
+	uint64_t limit_bytes;  /* hard limit; 0: none */
+	uint64_t tenant_bytes; /* the same for all that the tenant has written and that is still
+				  on the disk, where the back end can; 0: as before */
+	const char *source;    /* a workspace or snapshot of the tenant to begin as; NULL: empty */
+	const char *image;     /* of the sandbox that copies, where nothing can be cloned */
 };
 
 /* Makes a workspace. err->slug "no_capacity" when the volume is full. */
@@ -262,6 +265,10 @@ void runtime_volume_create(struct runtime *rt, const struct runtime_volume_spec 
  * process is left and the name is gone; space is freed behind it. A missing volume is success. */
 void runtime_volume_delete(struct runtime *rt, const char *volume, runtime_volume_fn fn,
 			   void *data);
+/* A new hard limit. Where counts_shared is false, a workspace stays charged for what a snapshot or
+ * copy of it holds, so that its limit has to rise by that. */
+void runtime_volume_limit(struct runtime *rt, const char *volume, uint64_t limit_bytes,
+			  runtime_volume_fn fn, void *data);
 
 struct runtime_snapshot_spec {
 	const char *volume, *snapshot; /* names; copied */

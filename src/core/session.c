@@ -185,6 +185,8 @@ void core_sweep(struct core *c, int64_t now_us)
 			log_event(LOG_INFO, "session_expired", LOG_STR("session", s->id),
 				  LOG_STR("tenant", s->tenant->name));
 			session_delete(c, s, NULL, NULL);
+		} else if (s->state == SESSION_READY) {
+			disk_settle(c, s);
 		}
 	}
 	snapshots_sweep(c);

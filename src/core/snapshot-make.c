@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Making a snapshot: refuse or count it -> a place among the tenant's file calls -> the volume's
- * name into the journal -> the runtime copies, trims, measures and seals -> does it fit into what
+ * Making a snapshot: refuse or count it -> a place among the tenant's file calls -> a name from the
+ * journal (copy-name.c) -> the runtime copies, trims, measures and seals -> does it fit into what
  * the tenant may store? -> its row takes the place of the journal's entry -> stored.
  *
  * What fails on the way gives all of it back; a crash leaves a volume whose name is in the journal,
@@ -16,6 +16,7 @@
 #include "base/mem.h"
 #include "base/random.h"
 #include "base/utf8.h"
+#include "core/disk.h"
 #include "core/files.h"
 #include "core/parts.h"
 #include "core/snapshot.h"
@@ -29,6 +30,7 @@ struct make {
 	void *data;
 	struct err err;
 	struct later later;
+	struct copy_wait wait;
 	struct files_call *turn; /* NULL: it has no place */
 	bool charged;		 /* its size counts */
 };
@@ -117,6 +119,7 @@ static void on_stored(void *data, const struct err *err)
 	snap->tenant->snapshot_bytes -= snap->size_bytes;
 	snapshot_insert(snap);
 	files_turn_end(take_ptr(m->turn));
+	disk_hold(m->c, m->s, snap->size_bytes);
 	m->fn(m->data, snap, NULL);
 	make_free(m);
 }
@@ -167,9 +170,17 @@ static void on_made(void *data, const struct runtime_file_result *result, const 
 	store_put_snapshot(m->c->store, &row, snap->volume, on_stored, m);
 }
 
-static void on_journal(void *data, const struct err *err)
+/* The volume's name is a part of the id, so that each tells the other. */
+static void name_it(struct snapshot *snap, const char *name)
 {
-	struct make *m = data;
+	memcpy(snap->volume, name, sizeof(snap->volume));
+	snprintf(snap->id, sizeof(snap->id), "snap_%s", name + strlen("snp_"));
+	random_hex(snap->id + strlen(snap->id), SNAPSHOT_ID_LEN - strlen(snap->id));
+}
+
+static void on_name(struct copy_wait *w, const char *name, const struct err *err)
+{
+	struct make *m = container_of(w, struct make, wait);
 	struct err busy;
 
 	if (err) {
@@ -177,6 +188,7 @@ static void on_journal(void *data, const struct err *err)
 		fail(m, &busy, false);
 		return;
 	}
+	name_it(m->snap, name);
 	const struct runtime_snapshot_spec spec = {
 		.volume = m->s->id,
 		.snapshot = m->snap->volume,
@@ -200,7 +212,8 @@ static void on_turn(void *data, const struct err *err)
 		fail(m, err, false);
 		return;
 	}
-	store_add_journal(m->c->store, m->snap->volume, 1, on_journal, m);
+	m->wait.fn = on_name;
+	copy_name_get(m->c, &m->wait);
 }
 
 static void on_begin(struct later *l)
@@ -238,24 +251,11 @@ int snapshot_check_limit(struct core *c, struct tenant *t, struct err *err)
 			n, t->limits.max_snapshots);
 }
 
-/* Random; the part that names the volume must not be in use. */
-static void name_it(const struct core *c, struct snapshot *snap)
-{
-	char id[SNAPSHOT_ID_LEN + 1] = "snap_";
-
-	do {
-		random_hex(id + 5, SNAPSHOT_ID_LEN - 5);
-		snapshot_set_id(snap, id);
-	} while (snapshot_volume_is_known(c, snap->volume));
-}
-
-static struct snapshot *snapshot_new(const struct core *c, const struct session *s, struct str name,
-				     struct str path)
+static struct snapshot *snapshot_new(const struct session *s, struct str name, struct str path)
 {
 	struct snapshot *snap = mem_new(1, sizeof(*snap));
 
 	name = utf8_strip(name);
-	name_it(c, snap);
 	memcpy(snap->session_id, s->id, sizeof(snap->session_id));
 	snap->tenant = s->tenant;
 	snap->name = name.len ? mem_dup_n(name.data, name.len) : mem_dup("unnamed");
@@ -279,7 +279,7 @@ void snapshot_create(struct core *c, struct session *s, struct str name, struct 
 	if (c->stopping || snapshot_check_limit(c, s->tenant, &m->err) < 0) {
 		m->later.fn = on_refused;
 	} else {
-		m->snap = snapshot_new(c, s, name, path);
+		m->snap = snapshot_new(s, name, path);
 		s->tenant->snapshots_making++;
 		m->later.fn = on_begin;
 	}

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "core/disk.h"
 #include "core/parts.h"
 #include "store/store.h"
 
@@ -96,7 +97,7 @@ struct snapshot *snapshot_find(struct core *c, const struct tenant *t, struct st
 	return snap;
 }
 
-void snapshot_set_id(struct snapshot *snap, const char *id)
+static void set_id(struct snapshot *snap, const char *id)
 {
 	snprintf(snap->id, sizeof(snap->id), "%s", id);
 	snprintf(snap->volume, sizeof(snap->volume), "snp_%.12s", id + strlen("snap_"));
@@ -114,6 +115,14 @@ bool snapshot_volume_is_known(const struct core *c, const char *volume)
 }
 
 /* ---- The end of a volume ---- */
+
+/* The session whose files it has, while that one lives. */
+static struct session *taken_from(struct core *c, const struct snapshot *snap)
+{
+	struct session *s = session_find_any(c, str_of(snap->session_id));
+
+	return s && s->tenant == snap->tenant ? s : NULL;
+}
 
 struct burial {
 	struct core *c;
@@ -133,6 +142,9 @@ static void on_volume_gone(void *data, const struct err *err)
 			  LOG_STR("tenant", snap->tenant->name), LOG_STR("why", err->text));
 	} else {
 		store_clear_journal(c->store, snap->volume, 1);
+		struct session *s = taken_from(c, snap);
+		if (s)
+			disk_let_go(s, snap->size_bytes);
 		*(snap->prev ? &snap->prev->next : &c->dying) = snap->next;
 		if (snap->next)
 			snap->next->prev = snap->prev;
@@ -250,7 +262,7 @@ static void on_row(void *data, const struct store_snapshot *row)
 	}
 	l = mem_new(1, sizeof(*l));
 	snap = l->snap = mem_new(1, sizeof(*snap));
-	snapshot_set_id(snap, row->id);
+	set_id(snap, row->id);
 	memcpy(snap->session_id, row->session, sizeof(snap->session_id));
 	snap->name = mem_dup(row->name);
 	snap->path = mem_dup(row->path);
@@ -273,6 +285,9 @@ int snapshots_load(struct core *c, struct err *err)
 		next = l->next;
 		if (r >= 0)
 			r = tenant_make(c, str_of(l->tenant), &l->snap->tenant, err);
+		struct session *s = r >= 0 ? taken_from(c, l->snap) : NULL;
+		if (s)
+			s->disk.held += l->snap->size_bytes;
 		if (r >= 0)
 			snapshot_insert(l->snap);
 		else
@@ -308,6 +323,9 @@ void snapshots_start(struct core *c)
 				  LOG_STR("tenant", t->name), LOG_STR("why", "its files are gone"));
 			store_drop_snapshot(c->store, snap->id, snap->volume, NULL, NULL);
 			store_clear_journal(c->store, snap->volume, 1);
+			struct session *s = taken_from(c, snap);
+			if (s)
+				disk_let_go(s, snap->size_bytes);
 			take_out(snap);
 			snapshot_free(snap);
 		}

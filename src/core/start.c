@@ -60,6 +60,7 @@ static void on_row(void *data, const struct store_session *row)
 	s->persistent = row->persistent;
 	s->quota_bytes = row->quota_bytes;
 	s->disk.shared = row->shared_bytes;
+	s->disk.forked = row->forked_bytes;
 	s->created_us = row->created_us;
 	s->accessed_us = row->accessed_us;
 	l->s = s;
@@ -220,6 +221,7 @@ void core_start(struct core *c)
 	core_sweep(c, clock_monotonic_us());
 	clear_next(c);
 	ids_pump(c);
+	copy_names_pump(c);
 	log_event(LOG_INFO, "sessions_restored", LOG_INT("sessions", c->n_ready),
 		  LOG_INT("lost_volumes", c->lost));
 }

@@ -487,14 +487,15 @@ static void what_is_in_the_way_is_shown_as_text(void **state)
 	r->runtime.in_the_way = "out/caf\xc3\xa9\xff";
 	struct outcome back = restore(r, s, o.id);
 	assert_string_equal(back.slug, "restore_conflict");
-	assert_string_equal(back.text, "'out/caf\xc3\xa9\xef\xbf\xbd' is in the way: a folder and "
-				       "a file have the same name.");
+	assert_string_equal(back.text,
+			    "'x/y/out/caf\xc3\xa9\xef\xbf\xbd' is in the way: a folder and "
+			    "a file have the same name.");
 	memset(name, 'x', sizeof(name));
 	name[sizeof(name) - 1] = '\0';
 	r->runtime.in_the_way = name;
 	back = restore(r, s, o.id);
 	snprintf(text, sizeof(text),
-		 "'%.200s' is in the way: a folder and a file have the same name.", name);
+		 "'x/y/%.196s' is in the way: a folder and a file have the same name.", name);
 	assert_string_equal(back.text, text);
 }
 
@@ -718,6 +719,47 @@ static void a_fork_of_one_that_ends_is_not_found(void **state)
 	assert_int_equal(r->runtime.disk->n_volumes, 0);
 }
 
+/* ---- The hard limit ---- */
+
+static void a_session_that_stays_charged_may_use_more(void **state)
+{
+	struct rig *r = *state;
+	struct session *s = rig_session(r, r->a);
+	const uint64_t own = 576ull * MIB;
+
+	assert_int_equal(r->runtime.tenant_limit, 11 * own + 10240ull * MIB);
+	r->runtime.used = 100 * MIB;
+	take_one(r, s);
+	assert_int_equal(r->runtime.calls[RIG_LIMIT], 0); /* there is no limit to raise */
+	r->runtime.hard_quota = true;
+	struct outcome o = take_one(r, s);
+	assert_int_equal(r->runtime.limit, own + 200 * MIB);
+	s->disk.known = 7 * MIB;
+	struct outcome forks = forked(r, s, 2);
+	assert_int_equal(forks.n_sessions, 2);
+	assert_int_equal(forks.sessions[0]->disk.held + forks.sessions[0]->disk.forked, 0);
+	assert_int_equal(r->runtime.limit, own + 207 * MIB);
+
+	/* It falls when the file system has had time to notice. */
+	drop(r, r->a, o.id);
+	assert_int_equal(r->runtime.limit, own + 207 * MIB);
+	core_sweep(r->core, clock_monotonic_us());
+	rig_settle(r);
+	assert_int_equal(r->runtime.limit, own + 107 * MIB);
+
+	char id[SESSION_ID_LEN + 1];
+	memcpy(id, s->id, sizeof(id));
+	rig_close(r);
+	rig_open(r);
+	s = session_find(r->core, str_of(id));
+	assert_int_equal(s->disk.held, 100 * MIB);
+	assert_int_equal(s->disk.forked, 7 * MIB);
+	r->runtime.counts_shared = true;
+	unsigned before = r->runtime.calls[RIG_LIMIT];
+	take_one(r, s);
+	assert_int_equal(r->runtime.calls[RIG_LIMIT], before);
+}
+
 /* ---- Crashes ---- */
 
 static struct session *only(struct rig *r)
@@ -865,6 +907,7 @@ int main(void)
 		T(all_forks_or_none),
 		T(a_fork_that_takes_too_long_leaves_nothing),
 		T(a_fork_of_one_that_ends_is_not_found),
+		T(a_session_that_stays_charged_may_use_more),
 		T(a_crash_leaves_the_snapshot_or_nothing),
 		T(rows_without_files_go_and_strange_volumes_stay),
 		T(another_tenants_volume_explains_nothing),

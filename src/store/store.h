@@ -36,7 +36,9 @@ struct store_session {
 	const char *egress; /* rules separated by blanks */
 	int persistent;
 	uint64_t quota_bytes;
-	uint64_t shared_bytes; /* of what it holds, at most so much is shared with other volumes */
+	/* Of what it holds, at most so much is shared with other volumes; of what its forks were
+	 * given, at most so much is still charged to it. */
+	uint64_t shared_bytes, forked_bytes;
 	int64_t created_us, accessed_us;
 };
 
@@ -74,7 +76,8 @@ void store_drop_session(struct store *s, const char *id, store_fn fn, void *data
 /* Access times of many sessions are written together once a minute by the core. */
 void store_touch_session(struct store *s, const char *id, int64_t accessed_us);
 
-void store_share_session(struct store *s, const char *id, uint64_t shared_bytes);
+void store_share_session(struct store *s, const char *id, uint64_t shared_bytes,
+			 uint64_t forked_bytes);
 
 /* Takes the volume out of the journal in the same commit. */
 void store_put_snapshot(struct store *s, const struct store_snapshot *row, const char *volume,

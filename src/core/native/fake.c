@@ -244,12 +244,19 @@ static void on_volume_request(struct fake *f, const struct wire_msg *msg)
 		memcpy(&f->last_copy, msg->body, sizeof(f->last_copy));
 		f->copied++;
 		break;
+	case DL_VOLUME_LIMIT:
+		memcpy(&f->last_limit, msg->body, sizeof(f->last_limit));
+		f->limited++;
+		break;
 	case DL_SNAPSHOT_SEAL:
 		f->sealed++;
 		break;
 	default:
 		f->stats++;
 	}
+	if (f->plain && (msg->head.type == DL_SNAPSHOT_CREATE ||
+			 (msg->head.type == DL_VOLUME_CREATE && f->last_create.source[0])))
+		done.code = EOPNOTSUPP;
 	if (!f->answers)
 		return;
 	if (msg->head.type == DL_VOLUME_STAT)

@@ -53,7 +53,9 @@ struct fake {
 	uint32_t build_egress[FAKE_SANDBOXES];
 	uint32_t volume_code;			    /* of the next answers about volumes */
 	unsigned created, deleted, stats, statuses; /* requests seen */
-	unsigned copied, sealed;
+	unsigned copied, sealed, limited;
+	bool plain; /* clones nothing */
+	struct dl_volume_limit last_limit;
 	struct dl_volume_create last_create;
 	struct dl_snapshot_create last_copy;
 	unsigned policies;    /* DL_POLICY seen */

@@ -353,9 +353,11 @@ static void a_merge_from_nothing_fails(void **state)
 
 static void a_workspace_begins_as_a_copy(void **state)
 {
-	const struct runtime_volume_spec spec = {
-		.volume = "sbx_00000000beef", .tenant = 1, .limit_bytes = 9, .source = SNAPSHOT
-	};
+	const struct runtime_volume_spec spec = { .volume = "sbx_00000000beef",
+						  .tenant = 1,
+						  .limit_bytes = 9,
+						  .source = SNAPSHOT,
+						  .image = FAKE_IMAGE };
 	struct fake f;
 	struct call c = { 0 };
 
@@ -365,6 +367,82 @@ static void a_workspace_begins_as_a_copy(void **state)
 	assert_int_equal(c.done, 1);
 	assert_string_equal(f.last_create.source, SNAPSHOT);
 	assert_int_equal(f.last_create.limit_bytes, 9);
+	fake_stop(&f);
+}
+
+/* ---- Without copy-on-write ---- */
+
+static void where_nothing_is_cloned_a_snapshot_is_filled(void **state)
+{
+	struct fake f;
+	struct call c;
+
+	fake_start(&f, &fake_config);
+	f.plain = true;
+	start_snapshot(&f, &c, STR("out"));
+	assert_int_equal(f.created, 1);
+	assert_string_equal(f.last_create.volume, SNAPSHOT);
+	assert_string_equal(f.last_create.source, "");
+	end(&f, worker(&f, FILE_MERGE, SNAPSHOT, FAKE_VOLUME), (struct id_file){ .size = 5 });
+	end(&f, worker(&f, FILE_TRIM, SNAPSHOT, ""), (struct id_file){ .size = 4096 });
+	assert_int_equal(f.sealed, 1);
+	assert_int_equal(c.done, 1);
+	assert_null(c.slug);
+	assert_int_equal(c.result.used_bytes, 4096);
+	fake_stop(&f);
+}
+
+static void where_nothing_is_cloned_a_workspace_is_filled(void **state)
+{
+	static const struct runtime_volume_spec beef = { .volume = "sbx_00000000beef",
+							 .tenant = 1,
+							 .limit_bytes = 9,
+							 .source = SNAPSHOT,
+							 .image = FAKE_IMAGE };
+	struct fake f;
+	struct call c = { 0 };
+
+	start(&f);
+	f.plain = true;
+	runtime_volume_create(f.rt, &beef, on_volume, &c);
+	fake_turn(&f);
+	assert_int_equal(f.created, 2);
+	assert_string_equal(f.last_create.source, "");
+	assert_int_equal(f.last_create.limit_bytes, 9);
+	assert_int_equal(c.done, 0);
+	end(&f, worker(&f, FILE_MERGE, "sbx_00000000beef", SNAPSHOT), (struct id_file){ 0 });
+	assert_int_equal(c.done, 1);
+	assert_null(c.slug);
+
+	c = (struct call){ 0 };
+	runtime_volume_create(f.rt, &beef, on_volume, &c);
+	fake_turn(&f);
+	end(&f, worker(&f, FILE_MERGE, "sbx_00000000beef", SNAPSHOT),
+	    (struct id_file){ .code = FILE_ERR_QUOTA });
+	assert_int_equal(c.done, 1);
+	assert_string_equal(c.slug, "no_capacity");
+	fake_stop(&f);
+}
+
+static void limits_are_changed_and_those_of_a_tenant_rounded_up(void **state)
+{
+	static const struct runtime_volume_spec beef = { .volume = "sbx_00000000beef",
+							 .tenant = 1,
+							 .tenant_bytes = MIB + 1 };
+	struct fake f;
+	struct call c = { 0 };
+
+	start(&f);
+	runtime_volume_create(f.rt, &beef, on_volume, &c);
+	runtime_volume_limit(f.rt, FAKE_VOLUME, 77, on_volume, &c);
+	assert_int_equal(c.done, 0);
+	fake_turn(&f);
+	assert_int_equal(c.done, 2);
+	assert_null(c.slug);
+	assert_int_equal(f.last_create.tenant_limit_mb, 2);
+	assert_int_equal(f.limited, 1);
+	assert_string_equal(f.last_limit.volume, FAKE_VOLUME);
+	assert_int_equal(f.last_limit.limit_bytes, 77);
 	fake_stop(&f);
 }
 
@@ -383,6 +461,9 @@ int main(void)
 		cmocka_unit_test(a_lie_about_a_path_costs_the_sandbox),
 		cmocka_unit_test(a_merge_from_nothing_fails),
 		cmocka_unit_test(a_workspace_begins_as_a_copy),
+		cmocka_unit_test(where_nothing_is_cloned_a_snapshot_is_filled),
+		cmocka_unit_test(where_nothing_is_cloned_a_workspace_is_filled),
+		cmocka_unit_test(limits_are_changed_and_those_of_a_tenant_rounded_up),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

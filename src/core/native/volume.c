@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "core/native/state.h"
@@ -134,38 +135,120 @@ bool volume_failed(const struct wire_msg *msg, struct err *err)
 	return true;
 }
 
+bool volume_cannot_clone(const struct wire_msg *msg)
+{
+	struct msg_done done;
+
+	if (!msg)
+		return false;
+	memcpy(&done, msg->body, sizeof(done));
+	return done.code == EOPNOTSUPP;
+}
+
 /* ---- Create ---- */
 
 struct creation {
+	struct runtime *rt;
 	runtime_volume_fn fn;
 	void *data;
-	uint32_t tenant;
-	char name[MSG_VOLUME_NAME];
+	struct dl_volume_create body;
+	char source[MSG_VOLUME_NAME]; /* "": empty, or cloned already */
+	char *image;		      /* owned */
 };
+
+static void creation_end(struct creation *c, const struct err *err)
+{
+	c->fn(c->data, err);
+	free(c->image);
+	free(c);
+}
+
+static void on_filled(void *data, const struct runtime_file_result *result, struct str bytes,
+		      const struct err *err)
+{
+	struct err full;
+
+	/* What does not fit here does not fit on the disk. */
+	if (err && strcmp(err->slug, "quota") == 0) {
+		err_slug(&full, ENOSPC, "no_capacity", "there is no room for the copy");
+		err = &full;
+	}
+	creation_end(data, err);
+}
+
+static void fill(struct creation *c)
+{
+	const struct runtime_file_spec spec = { .volume = c->body.volume,
+						.tenant = c->body.tenant,
+						.image = c->image,
+						.path = STR(".") };
+
+	runtime_file_merge(c->rt, &spec, c->source, 0, on_filled, c);
+}
 
 static void on_created(struct runtime *rt, void *data, struct wire_msg *msg)
 {
-	_cleanup_free_ struct creation *c = data;
+	struct creation *c = data;
 	struct err err;
-	bool bad = volume_failed(msg, &err);
 
+	if (c->body.source[0] && volume_cannot_clone(msg)) {
+		memcpy(c->source, c->body.source, sizeof(c->source));
+		memset(c->body.source, 0, sizeof(c->body.source));
+		link_ask(rt, DL_VOLUME_CREATE, &c->body, sizeof(c->body), LINK_BIT(LD_DONE),
+			 on_created, c);
+		return;
+	}
+	bool bad = volume_failed(msg, &err);
 	if (!bad)
-		volume_add(rt, c->name, c->tenant);
-	c->fn(c->data, bad ? &err : NULL);
+		volume_add(rt, c->body.volume, c->body.tenant);
+	if (!bad && c->source[0])
+		fill(c);
+	else
+		creation_end(c, bad ? &err : NULL);
 }
 
 void runtime_volume_create(struct runtime *rt, const struct runtime_volume_spec *spec,
 			   runtime_volume_fn fn, void *data)
 {
 	struct creation *c = mem_new(1, sizeof(*c));
-	struct dl_volume_create body = { .tenant = spec->tenant, .limit_bytes = spec->limit_bytes };
+	uint64_t tenant_mb = spec->tenant_bytes / MIB + (spec->tenant_bytes % MIB != 0);
 
-	*c = (struct creation){ .fn = fn, .data = data, .tenant = spec->tenant };
-	snprintf(c->name, sizeof(c->name), "%s", spec->volume);
-	memcpy(body.volume, c->name, sizeof(body.volume));
-	if (spec->source)
-		snprintf(body.source, sizeof(body.source), "%s", spec->source);
-	link_ask(rt, DL_VOLUME_CREATE, &body, sizeof(body), LINK_BIT(LD_DONE), on_created, c);
+	*c = (struct creation){ .rt = rt, .fn = fn, .data = data };
+	c->body.tenant = spec->tenant;
+	c->body.limit_bytes = spec->limit_bytes;
+	c->body.tenant_limit_mb = tenant_mb < UINT32_MAX ? (uint32_t)tenant_mb : UINT32_MAX;
+	snprintf(c->body.volume, sizeof(c->body.volume), "%s", spec->volume);
+	if (spec->source) {
+		snprintf(c->body.source, sizeof(c->body.source), "%s", spec->source);
+		c->image = mem_dup(spec->image);
+	}
+	link_ask(rt, DL_VOLUME_CREATE, &c->body, sizeof(c->body), LINK_BIT(LD_DONE), on_created, c);
+}
+
+/* ---- Limit ---- */
+
+struct limit_call {
+	runtime_volume_fn fn;
+	void *data;
+};
+
+static void on_limited(struct runtime *rt, void *data, struct wire_msg *msg)
+{
+	_cleanup_free_ struct limit_call *c = data;
+	struct err err;
+
+	c->fn(c->data, volume_failed(msg, &err) ? &err : NULL);
+}
+
+void runtime_volume_limit(struct runtime *rt, const char *volume, uint64_t limit_bytes,
+			  runtime_volume_fn fn, void *data)
+{
+	struct limit_call *c = mem_new(1, sizeof(*c));
+	struct dl_volume_limit body = { .limit_bytes = limit_bytes };
+
+	*c = (struct limit_call){ fn, data };
+	snprintf(body.volume, sizeof(body.volume), "%s", volume);
+	link_ask(rt, DL_VOLUME_LIMIT, &body, sizeof(body), LINK_BIT(LD_DONE), on_limited, c);
 }
 
 /* ---- Delete ---- */

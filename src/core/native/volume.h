@@ -59,6 +59,8 @@ void volume_when_quiet(struct runtime *rt, struct volume *v, volume_quiet_fn fn,
 /* Turns what the launcher answered (LD_DONE; NULL: it is gone) into an error; true when there is
  * one. */
 bool volume_failed(const struct wire_msg *msg, struct err *err);
+/* The back end has no copy-on-write: what was to be a copy has to be made empty and filled. */
+bool volume_cannot_clone(const struct wire_msg *msg);
 /* A sandbox that had it attached is gone. */
 void volume_sandbox_gone(struct runtime *rt, struct volume *v);
 /* The last sandbox that an earlier airlockd used is gone. */

@@ -52,6 +52,7 @@ static const char *const upgrades[] = {
 	      " size_bytes INTEGER NOT NULL, created_us INTEGER NOT NULL,"
 	      " expires_us INTEGER NOT NULL) STRICT, WITHOUT ROWID;"
 	      "ALTER TABLE session ADD COLUMN shared_bytes INTEGER NOT NULL DEFAULT 0;"
+	      "ALTER TABLE session ADD COLUMN forked_bytes INTEGER NOT NULL DEFAULT 0;"
 	      "UPDATE schema SET version=2;"
 	      "COMMIT;",
 };
@@ -61,11 +62,11 @@ static const char *const texts[DB_STATEMENTS] = {
 	[DB_COMMIT] = "COMMIT",
 	[DB_ROLLBACK] = "ROLLBACK",
 	[DB_PUT_SESSION] = "INSERT INTO session(id, tenant, template, egress, persistent,"
-			   " quota_bytes, created_us, accessed_us, shared_bytes)"
-			   " VALUES(?,?,?,?,?,?,?,?,?)",
+			   " quota_bytes, created_us, accessed_us, shared_bytes, forked_bytes)"
+			   " VALUES(?,?,?,?,?,?,?,?,?,?)",
 	[DB_DROP_SESSION] = "DELETE FROM session WHERE id=?",
 	[DB_TOUCH_SESSION] = "UPDATE session SET accessed_us=?2 WHERE id=?1",
-	[DB_SHARE_SESSION] = "UPDATE session SET shared_bytes=?2 WHERE id=?1",
+	[DB_SHARE_SESSION] = "UPDATE session SET shared_bytes=?2, forked_bytes=?3 WHERE id=?1",
 	[DB_PUT_SNAPSHOT] = "INSERT INTO snapshot(id, tenant, name, path, session, template,"
 			    " size_bytes, created_us, expires_us) VALUES(?,?,?,?,?,?,?,?,?)",
 	[DB_DROP_SNAPSHOT] = "DELETE FROM snapshot WHERE id=?",
@@ -77,7 +78,7 @@ static const char *const texts[DB_STATEMENTS] = {
 			 " commands=commands+excluded.commands,"
 			 " command_ms=command_ms+excluded.command_ms",
 	[DB_LOAD_SESSIONS] = "SELECT id, tenant, template, egress, persistent, quota_bytes,"
-			     " created_us, accessed_us, shared_bytes FROM session"
+			     " created_us, accessed_us, shared_bytes, forked_bytes FROM session"
 			     " ORDER BY created_us, id",
 	[DB_LOAD_SNAPSHOTS] = "SELECT id, tenant, name, path, session, template, size_bytes,"
 			      " created_us, expires_us FROM snapshot ORDER BY created_us, id",

@@ -23,7 +23,7 @@
 #include "store/sqlite/db.h"
 
 #define TEXTS_MAX 7u
-#define NUMBERS_MAX 5u
+#define NUMBERS_MAX 6u
 #define RETRY_MAX 256u
 #define STACK_SIZE (256u * 1024)
 #define LOG_EVERY_US (60 * 1000000ll)
@@ -119,9 +119,9 @@ static int step(struct store *s, sqlite3_stmt *stmt, struct err *err)
 static int put_session(struct store *s, const struct op *op, struct err *err)
 {
 	int r = step(s,
-		     db_bind(&s->db, DB_PUT_SESSION, "ttttiiiii", op->texts[0], op->texts[1],
+		     db_bind(&s->db, DB_PUT_SESSION, "ttttiiiiii", op->texts[0], op->texts[1],
 			     op->texts[2], op->texts[3], op->numbers[0], op->numbers[1],
-			     op->numbers[2], op->numbers[3], op->numbers[4]),
+			     op->numbers[2], op->numbers[3], op->numbers[4], op->numbers[5]),
 		     err);
 
 	if (r < 0)
@@ -145,7 +145,10 @@ static int touch(struct store *s, const struct op *op, struct err *err)
 
 static int share(struct store *s, const struct op *op, struct err *err)
 {
-	return step(s, db_bind(&s->db, DB_SHARE_SESSION, "ti", op->texts[0], op->numbers[0]), err);
+	return step(s,
+		    db_bind(&s->db, DB_SHARE_SESSION, "tii", op->texts[0], op->numbers[0],
+			    op->numbers[1]),
+		    err);
 }
 
 static int put_snapshot(struct store *s, const struct op *op, struct err *err)
@@ -445,6 +448,7 @@ static struct op *put_session_op(const struct store_session *row)
 	op->numbers[2] = row->created_us;
 	op->numbers[3] = row->accessed_us;
 	op->numbers[4] = (int64_t)row->shared_bytes;
+	op->numbers[5] = (int64_t)row->forked_bytes;
 	return op;
 }
 
@@ -479,11 +483,13 @@ void store_touch_session(struct store *s, const char *id, int64_t accessed_us)
 	submit(s, op, NULL, NULL);
 }
 
-void store_share_session(struct store *s, const char *id, uint64_t shared_bytes)
+void store_share_session(struct store *s, const char *id, uint64_t shared_bytes,
+			 uint64_t forked_bytes)
 {
 	struct op *op = op_new(OP_SHARE, &id, 1);
 
 	op->numbers[0] = (int64_t)shared_bytes;
+	op->numbers[1] = (int64_t)forked_bytes;
 	submit(s, op, NULL, NULL);
 }
 
@@ -571,6 +577,7 @@ int store_load_sessions(struct store *s, void (*each)(void *data, const struct s
 			.created_us = sqlite3_column_int64(stmt, 6),
 			.accessed_us = sqlite3_column_int64(stmt, 7),
 			.shared_bytes = (uint64_t)sqlite3_column_int64(stmt, 8),
+			.forked_bytes = (uint64_t)sqlite3_column_int64(stmt, 9),
 		};
 		each(data, &row);
 	}
