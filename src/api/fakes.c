@@ -260,6 +260,8 @@ struct files_call *files_upload(struct core *c, struct session *s, struct str pa
 	take_path(path);
 	fake.upload = *ops;
 	fake.upload_size = size;
+	fake.upload_full = fake.upload_ended = false;
+	buf_fini(&fake.uploaded);
 	fake.uploaded = BUF(1u << 30);
 	fake.data = data;
 	return (struct files_call *)&fake;

@@ -3,11 +3,13 @@
 
 #include <curl/curl.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "base/num.h"
@@ -35,6 +37,9 @@ struct attempt {
 	bool json;
 	long seconds; /* 0: as long as something comes */
 	struct sse *stream;
+	struct client_io *io; /* NULL: the body and the answer are in memory */
+	off_t in_start, out_start;
+	struct err *io_err; /* of a descriptor of ours: code 0 while all is well */
 	struct buf *out;
 	long retry_after;
 	bool overflow;
@@ -56,12 +61,55 @@ static bool is_event_stream(CURL *curl)
 	return status == 200 && type && strncmp(type, "text/event-stream", 17) == 0;
 }
 
+static bool is_success(CURL *curl)
+{
+	long status = 0;
+
+	curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+	return status / 100 == 2;
+}
+
+static bool write_out(struct attempt *a, const char *bytes, size_t n)
+{
+	while (n > 0) {
+		ssize_t r = write(a->io->out, bytes, n);
+		if (r < 0 && errno == EINTR)
+			continue;
+		if (r < 0) {
+			err_errno(a->io_err, "writing");
+			return false;
+		}
+		a->io->moved += (uint64_t)r;
+		bytes += r;
+		n -= (size_t)r;
+	}
+	return true;
+}
+
+static size_t on_more(char *bytes, size_t size, size_t n, void *user)
+{
+	struct attempt *a = user;
+	ssize_t r;
+
+	do
+		r = read(a->io->in, bytes, size * n);
+	while (r < 0 && errno == EINTR);
+	if (r < 0) {
+		err_errno(a->io_err, "reading");
+		return CURL_READFUNC_ABORT;
+	}
+	a->io->moved += (uint64_t)r;
+	return (size_t)r;
+}
+
 static size_t on_body(char *bytes, size_t size, size_t n, void *user)
 {
 	struct attempt *a = user;
 	bool good;
 
 	n *= size;
+	if (a->io && a->io->out >= 0 && is_success(a->client->curl))
+		return write_out(a, bytes, n) ? n : 0;
 	if (a->stream && is_event_stream(a->client->curl))
 		good = sse_feed(a->stream, bytes, n);
 	else
@@ -89,7 +137,10 @@ static int on_progress(void *user, curl_off_t dt, curl_off_t dn, curl_off_t ut, 
 {
 	const struct attempt *a = user;
 
-	(void)dt, (void)dn, (void)ut, (void)un;
+	(void)dn, (void)un;
+	if (a->io && a->io->progress && a->io->moved)
+		a->io->progress(a->io->user, a->io->moved,
+				(uint64_t)(a->io->in >= 0 ? (ut > 0 ? ut : 0) : dt));
 	return is_interrupted(a->client);
 }
 
@@ -148,6 +199,16 @@ static void set_options(struct attempt *a, const char *url, struct curl_slist *h
 		curl_easy_setopt(curl, CURLOPT_SSL_VERIFYPEER, 0L);
 		curl_easy_setopt(curl, CURLOPT_SSL_VERIFYHOST, 0L);
 	}
+	if (a->io && a->io->in >= 0) {
+		curl_easy_setopt(curl, CURLOPT_UPLOAD, 1L);
+		curl_easy_setopt(curl, CURLOPT_READFUNCTION, on_more);
+		curl_easy_setopt(curl, CURLOPT_READDATA, a);
+		curl_easy_setopt(curl, CURLOPT_INFILESIZE_LARGE,
+				 a->io->in_size == CLIENT_SIZE_UNKNOWN
+					 ? (curl_off_t)-1
+					 : (curl_off_t)a->io->in_size);
+		curl_easy_setopt(curl, CURLOPT_UPLOAD_BUFFERSIZE, 256L * 1024);
+	}
 	if (a->body) {
 		curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)a->body_len);
 		curl_easy_setopt(curl, CURLOPT_POSTFIELDS, a->body);
@@ -173,6 +234,10 @@ static int attempt_once(struct attempt *a, struct err *err)
 	}
 	if (a->overflow)
 		return err_set(err, EFBIG, "the answer is too large");
+	if (a->io_err && a->io_err->code) {
+		*err = *a->io_err;
+		return -EFBIG;
+	}
 	if (code != CURLE_OK)
 		return err_set(err, EIO, "Could not reach %s: %s", c->socket ? c->socket : c->base,
 			       curl_easy_strerror(code));
@@ -211,6 +276,22 @@ static int refused(const struct attempt *a, struct err *err)
 	return -EPROTO;
 }
 
+/* Back to the start of both descriptors. False: one of them cannot, and bytes have gone. */
+static bool rewind_io(const struct attempt *a)
+{
+	struct client_io *io = a->io;
+
+	if (!io || !io->moved)
+		return true;
+	if (io->in >= 0 && (a->in_start < 0 || lseek(io->in, a->in_start, SEEK_SET) < 0))
+		return false;
+	if (io->out >= 0 && (a->out_start < 0 || lseek(io->out, a->out_start, SEEK_SET) < 0 ||
+			     ftruncate(io->out, a->out_start) < 0))
+		return false;
+	io->moved = 0;
+	return true;
+}
+
 static int perform(struct attempt *a, unsigned retries, struct err *err)
 {
 	struct client *c = a->client;
@@ -222,6 +303,8 @@ static int perform(struct attempt *a, unsigned retries, struct err *err)
 			return r;
 		struct retry_event e = { repeatable, c->status, a->retry_after, i };
 		long wait = i < retries ? retry_wait(&e) : -1;
+		if (wait >= 0 && !rewind_io(a))
+			wait = -1;
 		if (wait < 0)
 			return r < 0 ? r : c->status / 100 == 2 ? 0 : refused(a, err);
 		if (!c->quiet && c->status)
@@ -279,6 +362,34 @@ int client_raw(struct client *c, const char *method, const char *path, const str
 			     .seconds = SECONDS_RAW,
 			     .out = ret ? ret : &none };
 
+	return perform(&a, RETRY_MAX, err);
+}
+
+/* Where a repeated request may begin again; -1: nowhere. What is appended to has no such place:
+ * cutting it there would cut what was there before (open(2): the offset counts for reads only). */
+static off_t start_of(int fd)
+{
+	int flags = fd >= 0 ? fcntl(fd, F_GETFL) : -1;
+
+	return flags < 0 || (flags & O_APPEND) ? -1 : lseek(fd, 0, SEEK_CUR);
+}
+
+int client_transfer(struct client *c, const char *method, const char *path, struct client_io *io,
+		    struct err *err)
+{
+	_cleanup_buf_ struct buf answer = BUF(CLIENT_BODY_MAX);
+	struct err io_err = { .code = 0 };
+	struct attempt a = { .client = c,
+			     .method = method,
+			     .path = path,
+			     .io = io,
+			     .in_start = start_of(io->in),
+			     .out_start = start_of(io->out),
+			     .io_err = &io_err,
+			     .seconds = SECONDS_RAW,
+			     .out = &answer };
+
+	io->moved = 0;
 	return perform(&a, RETRY_MAX, err);
 }
 

@@ -52,6 +52,23 @@ int client_get(const char *path, json_t **ret, struct err *err);
 int client_raw(struct client *c, const char *method, const char *path, const struct buf *body,
 	       struct buf *ret, struct err *err);
 
+/* Bytes between a descriptor and the server, of any number, without holding them. */
+struct client_io {
+	int in;		  /* body of a PUT; -1: none */
+	uint64_t in_size; /* CLIENT_SIZE_UNKNOWN: to its end */
+	int out;	  /* where the body of a success goes; -1: nowhere */
+	uint64_t moved;	  /* so far, of either; from 0 again when a request is repeated */
+	/* Told now and then; whole 0: not known. May be NULL. */
+	void (*progress)(void *user, uint64_t moved, uint64_t whole);
+	void *user;
+};
+
+#define CLIENT_SIZE_UNKNOWN UINT64_MAX
+
+/* Repeated only where both descriptors can go back to their start. */
+int client_transfer(struct client *c, const char *method, const char *path, struct client_io *io,
+		    struct err *err);
+
 /* POST whose answer comes as server-sent events; each is called for all of them. */
 int client_stream(struct client *c, const char *path, const json_t *body,
 		  void (*each)(void *user, const char *event, struct str data), void *user,

@@ -33,11 +33,35 @@ static int files_write(const struct cli_command *self, int argc, char **argv)
 	return transfer(transfer_put, argv[0], argc == 3 ? argv[2] : "-", argv[1]);
 }
 
+static int files_put(const struct cli_command *self, int argc, char **argv)
+{
+	if (argc < 2 || argc > 3)
+		return cli_usage(self, NULL);
+	return transfer(transfer_upload, argv[0], argc == 3 ? argv[2] : "-", argv[1]);
+}
+
+static int files_get(const struct cli_command *self, int argc, char **argv)
+{
+	if (argc < 2 || argc > 3)
+		return cli_usage(self, NULL);
+	return transfer(transfer_download, argv[0], argv[1], argc == 3 ? argv[2] : "-");
+}
+
+static int files_archive(const struct cli_command *self, int argc, char **argv)
+{
+	if (argc < 2 || argc > 3)
+		return cli_usage(self, NULL);
+	return transfer(transfer_archive, argv[0], argv[1], argc == 3 ? argv[2] : "-");
+}
+
 int cmd_files(const struct cli_command *self, int argc, char **argv)
 {
 	static const struct cli_command table[] = {
 		{ "files read", "ID PATH [LOCAL]", "", files_read },
 		{ "files write", "ID PATH [LOCAL]", "", files_write },
+		{ "files put", "ID PATH [LOCAL]", "", files_put },
+		{ "files get", "ID PATH [LOCAL]", "", files_get },
+		{ "files archive", "ID PATH [LOCAL]", "", files_archive },
 	};
 
 	(void)self;

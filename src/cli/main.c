@@ -16,7 +16,7 @@ static const struct cli_command commands[] = {
 	{ "sandbox", "create|list|show|exec|rm|egress|snapshot|restore|fork",
 	  "sandboxes of a server", cmd_sandbox },
 	{ "snapshots", "list|rm", "stored copies of files", cmd_snapshots },
-	{ "files", "read|write", "files in a sandbox", cmd_files },
+	{ "files", "read|write|put|get|archive", "files in a sandbox", cmd_files },
 	{ "usage", "[--json]", "limits and what is used of them", cmd_usage },
 	{ "policy", "[--json]", "hosts that sandboxes may reach", cmd_policy },
 	{ "health", "[--json]", "whether the server serves", cmd_health },

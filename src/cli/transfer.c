@@ -63,7 +63,7 @@ static int store(const char *local, const char *data, size_t len, struct err *er
 	return 0;
 }
 
-static char *route(const char *id, const char *what, const char *remote)
+char *transfer_route(const char *id, const char *what, const char *remote)
 {
 	_cleanup_free_ char *segment = client_escape(id);
 	_cleanup_free_ char *path = remote ? client_escape(remote) : NULL;
@@ -82,7 +82,7 @@ int transfer_put(struct client *c, const char *id, const char *local, const char
 		return r;
 	json_t *text = json_stringn(bytes.data ? bytes.data : "", bytes.len);
 	if (!text) {
-		_cleanup_free_ char *upload = route(id, "files", remote);
+		_cleanup_free_ char *upload = transfer_route(id, "files", remote);
 		r = client_raw(c, "PUT", upload, &bytes, NULL, err);
 		/* No such route: the words of the contract for one. */
 		if (r < 0 && c->status == 404 && strcmp(err->text, "Not Found") == 0)
@@ -90,7 +90,7 @@ int transfer_put(struct client *c, const char *id, const char *local, const char
 				"%s is not UTF-8 text, and this server takes nothing else", local);
 		return r;
 	}
-	_cleanup_free_ char *path = route(id, "write", NULL);
+	_cleanup_free_ char *path = transfer_route(id, "write", NULL);
 	json_t *body = json_pack("{s:o}", "content", text);
 	if (json_object_set_new(body, "path", json_string(remote)) < 0)
 		r = err_set(err, EILSEQ, "the path is not UTF-8 text");
@@ -100,20 +100,10 @@ int transfer_put(struct client *c, const char *id, const char *local, const char
 	return r;
 }
 
-static int download(struct client *c, const char *id, const char *remote, const char *local,
-		    struct err *err)
-{
-	_cleanup_free_ char *path = route(id, "files", remote);
-	_cleanup_buf_ struct buf bytes = BUF(FILE_MAX);
-	int r = client_raw(c, "GET", path, NULL, &bytes, err);
-
-	return r < 0 ? r : store(local, bytes.data, bytes.len, err);
-}
-
 int transfer_get(struct client *c, const char *id, const char *remote, const char *local,
 		 struct err *err)
 {
-	_cleanup_free_ char *path = route(id, "read", remote);
+	_cleanup_free_ char *path = transfer_route(id, "read", remote);
 	_cleanup_free_ char *missing = mem_printf("Error: File '%s' does not exist.", remote);
 	json_t *answer = NULL;
 	int r = client_call(c, "GET", path, NULL, &answer, err);
@@ -121,7 +111,7 @@ int transfer_get(struct client *c, const char *id, const char *remote, const cha
 	/* 400: not text. 413: longer than what is read as text. */
 	if (r < 0 && (c->status == 400 || c->status == 413)) {
 		struct err download_err;
-		if (download(c, id, remote, local, &download_err) == 0)
+		if (transfer_download(c, id, remote, local, &download_err) == 0)
 			return 0;
 		return c->status == 404 ? r
 					: err_set(err, download_err.code, "%s", download_err.text);

@@ -45,7 +45,7 @@ static void upload_answer(struct files_call *f, const struct err *err)
 	f->up.done(f->data, f->number, err);
 }
 
-static const struct files_kind upload_kind = { upload_more, upload_run, upload_answer };
+static const struct files_kind upload_kind = { true, upload_more, upload_run, upload_answer };
 
 struct files_call *files_upload(struct core *c, struct session *s, struct str path, uint64_t size,
 				const struct files_upload_ops *ops, void *data)
@@ -113,8 +113,12 @@ static void download_answer(struct files_call *f, const struct err *err)
 	f->down.done(f->data, err);
 }
 
-static const struct files_kind download_kind = { .run = download_run, .answer = download_answer };
-static const struct files_kind pack_kind = { .run = pack_run, .answer = download_answer };
+static const struct files_kind download_kind = { .slow = true,
+						 .run = download_run,
+						 .answer = download_answer };
+static const struct files_kind pack_kind = { .slow = true,
+					     .run = pack_run,
+					     .answer = download_answer };
 
 static struct files_call *download(struct files_call *f, const struct files_kind *kind,
 				   enum files_use use, const struct files_download_ops *ops,

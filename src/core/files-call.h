@@ -14,6 +14,7 @@
 #define FILES_BLOCK 4096u /* what a file is rounded up to */
 
 struct files_kind {
+	bool slow; /* it goes at the pace of a client */
 	/* Bytes that it may add to the workspace; NULL: none, and nobody looks at the quota. */
 	uint64_t (*more)(const struct files_call *f);
 	/* Starts the job; quota 0: no need to look. */

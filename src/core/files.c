@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * File calls: at most 8 of a tenant run at once, others wait in order and at most 60 s.
+ * File calls: at most 8 of a tenant run at once, others wait in order and at most 60 s. Transfers,
+ * which go at the pace of a client, have a line of their own.
  *
  * WAITING -> (write: is the quota near?) -> RUNNING -> answered
  */
@@ -142,14 +143,19 @@ void files_call_refuse(struct files_call *f, const struct err *err, uint64_t use
 	answer(f, false, STR(""), &said);
 }
 
-static void start_next(struct core *c, struct tenant *t);
+static void start_next(struct core *c, struct files_line *line);
+
+static struct files_line *line_of(const struct files_call *f)
+{
+	return &f->s->tenant->files[f->kind && f->kind->slow ? FILES_SLOW : FILES_QUICK];
+}
 
 /* The place goes to the next in line before the answer. */
 void files_call_give_place(struct files_call *f)
 {
 	f->job = NULL;
-	f->s->tenant->files_running--;
-	start_next(f->c, f->s->tenant);
+	line_of(f)->running--;
+	start_next(f->c, line_of(f));
 }
 
 static void on_read(void *data, const struct runtime_file_result *result, struct str bytes,
@@ -236,31 +242,31 @@ static void on_disk(void *data, bool walk)
 
 static void start(struct files_call *f)
 {
-	f->s->tenant->files_running++;
+	line_of(f)->running++;
 	if (more(f))
 		disk_ask(f->c, f->s, more(f), on_disk, f);
 	else
 		run_job(f, 0);
 }
 
-static struct files_call *take_first(struct tenant *t)
+static struct files_call *take_first(struct files_line *line)
 {
-	struct files_call *f = t->files_first;
+	struct files_call *f = line->first;
 
-	t->files_first = f->next;
+	line->first = f->next;
 	if (!f->next)
-		t->files_last = NULL;
+		line->last = NULL;
 	f->waiting = false;
 	f->c->n_waiting--;
 	return f;
 }
 
-static void start_next(struct core *c, struct tenant *t)
+static void start_next(struct core *c, struct files_line *line)
 {
 	struct err gone = { .code = ENOENT };
 
-	while (t->files_first && t->files_running < RUNNING_MAX) {
-		struct files_call *f = take_first(t);
+	while (line->first && line->running < RUNNING_MAX) {
+		struct files_call *f = take_first(line);
 		if (f->s->state == SESSION_READY)
 			start(f);
 		else
@@ -268,13 +274,19 @@ static void start_next(struct core *c, struct tenant *t)
 	}
 }
 
-void files_expire(struct core *c, int64_t now_us)
+static void expire(struct core *c, struct files_line *line, int64_t now_us)
 {
 	struct err busy = { .slug = c->closed ? "stopping" : "busy" };
 
+	while (line->first && now_us - line->first->since_us >= WAIT_MAX_US)
+		files_call_refuse(take_first(line), &busy, 0);
+}
+
+void files_expire(struct core *c, int64_t now_us)
+{
 	for (struct tenant *t = c->tenants; t; t = t->next) {
-		while (t->files_first && now_us - t->files_first->since_us >= WAIT_MAX_US)
-			files_call_refuse(take_first(t), &busy, 0);
+		expire(c, &t->files[FILES_QUICK], now_us);
+		expire(c, &t->files[FILES_SLOW], now_us);
 	}
 }
 
@@ -294,17 +306,17 @@ struct files_call *files_call_new(struct core *c, struct session *s, struct str 
 
 struct files_call *files_call_start(struct files_call *f)
 {
-	struct tenant *t = f->s->tenant;
+	struct files_line *line = line_of(f);
 
-	if (t->files_running < RUNNING_MAX) {
+	if (line->running < RUNNING_MAX) {
 		start(f);
 		return f;
 	}
-	if (t->files_last)
-		t->files_last->next = f;
+	if (line->last)
+		line->last->next = f;
 	else
-		t->files_first = f;
-	t->files_last = f;
+		line->first = f;
+	line->last = f;
 	f->waiting = true;
 	f->c->n_waiting++;
 	core_wait(f->c);
@@ -336,17 +348,17 @@ struct files_call *files_write(struct core *c, struct session *s, struct str pat
 
 static void leave_line(struct files_call *f)
 {
-	struct tenant *t = f->s->tenant;
-	struct files_call *before = NULL, *at = t->files_first;
+	struct files_line *line = line_of(f);
+	struct files_call *before = NULL, *at = line->first;
 
 	for (; at != f; at = at->next)
 		before = at;
 	if (before)
 		before->next = f->next;
 	else
-		t->files_first = f->next;
-	if (t->files_last == f)
-		t->files_last = before;
+		line->first = f->next;
+	if (line->last == f)
+		line->last = before;
 	f->c->n_waiting--;
 }
 

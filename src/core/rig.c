@@ -31,7 +31,10 @@ struct rig_call {
 		runtime_volume_fn volume_fn;
 		runtime_stat_fn stat;
 		runtime_live_fn live;
+		runtime_list_fn list;
 	} fn;
+	struct runtime_upload_ops up;
+	struct runtime_download_ops down;
 	void *data;
 	bool detached, killed;
 	bool fails; /* fail_at */
@@ -42,6 +45,9 @@ struct rig_call {
 /* ---- The runtime ---- */
 
 static struct rig_call *ask(struct runtime *rt, enum rig_kind kind, const char *volume, void *data);
+
+/* Whose the jobs are that name no runtime. */
+static struct runtime *only_runtime;
 
 struct runtime_egress {
 	char session[SESSION_ID_LEN + 1];
@@ -166,12 +172,34 @@ static void answer_exec(struct runtime *rt, struct rig_call *call, const struct 
 	free(result.denied);
 }
 
+/* The text of the runtime as one piece. */
+static void answer_download(struct runtime *rt, struct rig_call *call, const struct err *err)
+{
+	struct err broken = { .code = 5, .slug = rt->breaks };
+	struct runtime_file_result file = { .size = strlen(rt->text) };
+
+	if (!err) {
+		call->down.begun(call->data, &file);
+		call->down.bytes(call->data, str_of(rt->text));
+	}
+	/* The caller may have let go in there. */
+	if (!call->detached)
+		call->down.done(call->data, &file, !err && rt->breaks ? &broken : err);
+}
+
+static void answer_list(struct runtime *rt, struct rig_call *call, const struct err *err)
+{
+	const struct runtime_entry entry = { .path = str_of(rt->text) };
+
+	call->fn.list(call->data, &entry, err ? 0 : 1, false, err);
+}
+
 static void answer(struct runtime *rt, struct rig_call *call)
 {
 	const char *slug = call->fails ? "no_capacity" : rt->fail[call->kind];
 	struct err failed = { .code = 5, .slug = slug, .text = "the test says so" };
 	const struct err *err = slug ? &failed : NULL;
-	struct runtime_file_result file = { .used_bytes = rt->used, .size = rt->size };
+	struct runtime_file_result file = { .used_bytes = rt->used, .size = rt->number };
 
 	switch (call->kind) {
 	case RIG_EXEC:
@@ -183,6 +211,23 @@ static void answer(struct runtime *rt, struct rig_call *call)
 		break;
 	case RIG_WRITE:
 	case RIG_USAGE:
+		if (!call->detached)
+			call->fn.write(call->data, &file, err);
+		break;
+	case RIG_UPLOAD:
+		if (!call->detached)
+			call->up.done(call->data, &file, err);
+		break;
+	case RIG_DOWNLOAD:
+	case RIG_PACK:
+		if (!call->detached)
+			answer_download(rt, call, err);
+		break;
+	case RIG_LIST:
+		if (!call->detached)
+			answer_list(rt, call, err);
+		break;
+	case RIG_CHANGE:
 		if (!call->detached)
 			call->fn.write(call->data, &file, err);
 		break;
@@ -248,6 +293,7 @@ static struct rig_call *ask(struct runtime *rt, enum rig_kind kind, const char *
 {
 	struct rig_call *call = mem_new(1, sizeof(*call));
 
+	only_runtime = rt;
 	call->kind = kind;
 	call->data = data;
 	snprintf(call->volume, sizeof(call->volume), "%s", volume);
@@ -309,6 +355,103 @@ struct runtime_file *runtime_file_usage(struct runtime *rt, const struct runtime
 
 	call->fn.write = fn;
 	return (struct runtime_file *)call;
+}
+
+struct runtime_file *runtime_upload(struct runtime *rt, const struct runtime_file_spec *spec,
+				    const struct runtime_upload *upload,
+				    const struct runtime_upload_ops *ops, void *data)
+{
+	struct rig_call *call = ask(rt, RIG_UPLOAD, spec->volume, data);
+
+	call->up = rt->up = *ops;
+	rt->upload = *upload;
+	rt->up_data = data;
+	rt->given[0] = '\0';
+	rt->given_end = false;
+	return (struct runtime_file *)call;
+}
+
+bool runtime_upload_give(struct runtime_file *job, struct str bytes)
+{
+	size_t at = strlen(only_runtime->given);
+
+	snprintf(only_runtime->given + at, sizeof(only_runtime->given) - at, "%.*s", (int)bytes.len,
+		 bytes.data);
+	return bytes.len < 4;
+}
+
+void runtime_upload_end(struct runtime_file *job)
+{
+	only_runtime->given_end = true;
+}
+
+static struct runtime_file *ask_download(struct runtime *rt, enum rig_kind kind,
+					 const struct runtime_file_spec *spec, uint64_t max,
+					 const struct runtime_download_ops *ops, void *data)
+{
+	struct rig_call *call = ask(rt, kind, spec->volume, data);
+
+	call->down = *ops;
+	rt->max = max;
+	return (struct runtime_file *)call;
+}
+
+struct runtime_file *runtime_download(struct runtime *rt, const struct runtime_file_spec *spec,
+				      uint64_t max, const struct runtime_download_ops *ops,
+				      void *data)
+{
+	return ask_download(rt, RIG_DOWNLOAD, spec, max, ops, data);
+}
+
+struct runtime_file *runtime_pack(struct runtime *rt, const struct runtime_file_spec *spec,
+				  uint64_t max, const struct runtime_download_ops *ops, void *data)
+{
+	return ask_download(rt, RIG_PACK, spec, max, ops, data);
+}
+
+void runtime_download_resume(struct runtime_file *job)
+{
+	only_runtime->resumed++;
+}
+
+struct runtime_file *runtime_list(struct runtime *rt, const struct runtime_file_spec *spec,
+				  struct str after, uint32_t depth, runtime_list_fn fn, void *data)
+{
+	struct rig_call *call = ask(rt, RIG_LIST, spec->volume, data);
+
+	call->fn.list = fn;
+	rt->depth = depth;
+	snprintf(rt->second, sizeof(rt->second), "%.*s", (int)after.len, after.data);
+	return (struct runtime_file *)call;
+}
+
+static struct runtime_file *ask_change(struct runtime *rt, const struct runtime_file_spec *spec,
+				       bool flag, runtime_write_fn fn, void *data)
+{
+	struct rig_call *call = ask(rt, RIG_CHANGE, spec->volume, data);
+
+	call->fn.write = fn;
+	rt->flag = flag;
+	return (struct runtime_file *)call;
+}
+
+struct runtime_file *runtime_remove(struct runtime *rt, const struct runtime_file_spec *spec,
+				    bool recursive, runtime_write_fn fn, void *data)
+{
+	return ask_change(rt, spec, recursive, fn, data);
+}
+
+struct runtime_file *runtime_move(struct runtime *rt, const struct runtime_file_spec *spec,
+				  struct str to, bool replace, runtime_write_fn fn, void *data)
+{
+	snprintf(rt->second, sizeof(rt->second), "%.*s", (int)to.len, to.data);
+	return ask_change(rt, spec, replace, fn, data);
+}
+
+struct runtime_file *runtime_mkdir(struct runtime *rt, const struct runtime_file_spec *spec,
+				   runtime_write_fn fn, void *data)
+{
+	return ask_change(rt, spec, false, fn, data);
 }
 
 void runtime_file_detach(struct runtime_file *job)
@@ -535,6 +678,8 @@ int rig_setup(void **state)
 		.max_sessions = 20,
 		.output_max = 16u << 20,
 		.write_max = 64ull << 20,
+		.upload_max = 50ull << 20,
+		.download_max = 512ull << 20,
 		.memory_bytes = 256ull << 20,
 		.templates = templates,
 		.n_templates = 2,

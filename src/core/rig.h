@@ -26,6 +26,11 @@ enum rig_kind {
 	RIG_COPY,
 	RIG_MERGE,
 	RIG_LIMIT,
+	RIG_UPLOAD,
+	RIG_DOWNLOAD,
+	RIG_PACK,
+	RIG_LIST,
+	RIG_CHANGE,
 	RIG_KINDS,
 };
 
@@ -67,12 +72,24 @@ struct runtime {
 	char source[SESSION_ID_LEN + 1]; /* of a volume or a merge; "": none */
 	char path[256];			 /* of a copy or a merge; "*": everything */
 	const char *in_the_way;		 /* of merges that fail */
-	uint64_t size;			 /* of a merge */
 	uint32_t killed;
 	uint32_t warmed;  /* tenant */
 	bool with_egress; /* the last command named its session */
 	char denied[128]; /* what the next results were refused, each with its NUL */
 	size_t n_denied;
+
+	/* Of the last upload, listing or change; what changes and uploads answer. */
+	struct runtime_upload upload;
+	struct runtime_upload_ops up;
+	void *up_data;
+	char given[64];
+	bool given_end;
+	unsigned resumed;
+	char second[64];
+	uint32_t depth;
+	bool flag;
+	uint64_t number;
+	const char *breaks; /* slug: downloads fail after their first bytes */
 
 	/* Sessions that the gateway knows. */
 	struct runtime_egress *egress;

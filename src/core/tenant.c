@@ -77,7 +77,7 @@ void tenants_free(struct core *c)
 {
 	for (struct tenant *t = c->tenants, *next; t; t = next) {
 		next = t->next;
-		assert(!t->files_first);
+		assert(!t->files[FILES_QUICK].first && !t->files[FILES_SLOW].first);
 		free(t->usage);
 		free(t->name);
 		free(t);

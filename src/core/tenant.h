@@ -33,6 +33,14 @@ struct tenant_limit_field {
 extern const struct tenant_limit_field tenant_limit_fields[];
 extern const size_t tenant_limit_n_fields;
 
+/* File calls: those that are over soon, and those that go at the pace of a client. */
+enum { FILES_QUICK, FILES_SLOW, FILES_LINES };
+
+struct files_line {
+	uint32_t running;		 /* in flight, at most 8; more wait */
+	struct files_call *first, *last; /* that wait, in order; core/ only */
+};
+
 struct tenant {
 	uint32_t number;
 	char *name; /* owned */
@@ -40,9 +48,7 @@ struct tenant {
 	struct rate rate;
 	uint32_t sessions_open;
 	uint32_t commands_running;
-	uint32_t files_running; /* file calls in flight, at most 8; more wait */
-	struct files_call *files_first,
-		*files_last;	    /* file calls that wait, in order; core/ only */
+	struct files_line files[FILES_LINES];
 	struct snapshot *snapshots; /* owned, newest first; see snapshot.h */
 	uint32_t snapshots_stored;
 	uint32_t snapshots_making;  /* they count towards the limit, too */

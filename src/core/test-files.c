@@ -210,13 +210,13 @@ static void the_ninth_call_of_a_tenant_waits_in_order(void **state)
 		files_read(r->core, s, STR("x"), on_read, &o[i]);
 	files_read(r->core, other, STR("x"), on_read, &theirs);
 	assert_int_equal(r->runtime.calls[RIG_READ], 9);
-	assert_int_equal(r->a->files_running, 8);
+	assert_int_equal(r->a->files[FILES_QUICK].running, 8);
 	rig_answer(r);
 	for (size_t i = 0; i < 12; i++)
 		assert_int_equal(o[i].n, 1);
 	assert_int_equal(theirs.n, 1);
 	assert_int_equal(r->runtime.calls[RIG_READ], 13);
-	assert_int_equal(r->a->files_running, 0);
+	assert_int_equal(r->a->files[FILES_QUICK].running, 0);
 }
 
 static void who_waits_a_minute_is_told_that_the_server_is_busy(void **state)
@@ -282,7 +282,7 @@ static void a_detached_call_is_silent_in_every_state(void **state)
 	rig_answer(r);
 	for (size_t i = 0; i < 10; i++)
 		assert_int_equal(o[i].n, i != 0 && i != 4 && i != 9);
-	assert_int_equal(r->a->files_running, 0);
+	assert_int_equal(r->a->files[FILES_QUICK].running, 0);
 }
 
 int main(void)

@@ -190,7 +190,7 @@ static void a_snapshot_is_what_the_trimmed_copy_holds(void **state)
 	assert_int_equal(r->a->snapshots_stored, 1);
 	assert_int_equal(r->a->snapshots_making, 0);
 	assert_int_equal(r->a->snapshot_bytes, 5 * MIB);
-	assert_int_equal(r->a->files_running, 0);
+	assert_int_equal(r->a->files[FILES_QUICK].running, 0);
 }
 
 static void without_a_name_it_is_unnamed(void **state)
@@ -255,7 +255,7 @@ static void each_failure_has_its_word_and_leaves_nothing(void **state)
 		assert_int_equal(copies(r), 0);
 		assert_int_equal(r->a->snapshots_making + r->a->snapshots_stored, 0);
 		assert_int_equal(r->a->snapshot_bytes, 0);
-		assert_int_equal(r->a->files_running, 0);
+		assert_int_equal(r->a->files[FILES_QUICK].running, 0);
 	}
 	r->runtime.fail[RIG_COPY] = NULL;
 	take_one(r, s);
@@ -455,7 +455,7 @@ static void a_restore_merges_from_the_volume(void **state)
 	/* Far from the quota nobody walks. */
 	assert_int_equal(r->runtime.quota, 0);
 	assert_int_equal(s->disk.shared, 3 * MIB);
-	assert_int_equal(r->a->files_running, 0);
+	assert_int_equal(r->a->files[FILES_QUICK].running, 0);
 }
 
 static void near_the_quota_the_worker_counts(void **state)
@@ -467,7 +467,7 @@ static void near_the_quota_the_worker_counts(void **state)
 	struct outcome o = take_one(r, s);
 	restore(r, s, o.id);
 	r->runtime.fail[RIG_MERGE] = "quota";
-	r->runtime.size = 300 * MIB + 100 * KIB;
+	r->runtime.number = 300 * MIB + 100 * KIB;
 	r->runtime.used = 600 * MIB;
 	struct outcome back = restore(r, s, o.id);
 	assert_int_equal(r->runtime.quota, s->quota_bytes);

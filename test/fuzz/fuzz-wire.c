@@ -30,6 +30,9 @@ struct call {
 	bool detached;
 	struct runtime_exec *exec;
 	struct runtime_file *file;
+	/* Of a transfer. */
+	bool begun, paused;
+	uint64_t size, moved;
 };
 
 static struct fake f;
@@ -115,6 +118,87 @@ static void on_copied(void *data, const struct runtime_file_result *result, cons
 	answered(data);
 }
 
+static void on_wanted(void *data)
+{
+	static const char piece[RUNTIME_GIVE_MAX];
+	struct call *c = data;
+	bool more = true;
+
+	assert(!c->done && !c->detached);
+	while (more && c->moved < c->size) {
+		uint64_t rest = c->size - c->moved;
+		struct str bytes = { piece, rest < sizeof(piece) ? (size_t)rest : sizeof(piece) };
+		c->moved += bytes.len;
+		more = runtime_upload_give(c->file, bytes);
+	}
+	if (more)
+		runtime_upload_end(c->file);
+}
+
+static void on_uploaded(void *data, const struct runtime_file_result *result, const struct err *err)
+{
+	struct call *c = data;
+
+	assert(err || (c->moved == c->size && result->size == c->size));
+	answered(c);
+}
+
+static void on_begun(void *data, const struct runtime_file_result *result)
+{
+	struct call *c = data;
+
+	assert(!c->done && !c->detached && !c->begun);
+	c->begun = true;
+	c->size = result->size;
+}
+
+static bool on_bytes(void *data, struct str bytes)
+{
+	struct call *c = data;
+
+	assert(!c->done && !c->detached && c->begun && !c->paused);
+	c->moved += bytes.len;
+	assert(bytes.len && c->moved <= 100);
+	c->paused = bytes.len % 2;
+	return !c->paused;
+}
+
+static void on_downloaded(void *data, const struct runtime_file_result *result,
+			  const struct err *err)
+{
+	struct call *c = data;
+
+	assert(err || (c->begun && c->moved == result->size && !c->paused));
+	answered(c);
+}
+
+static void on_list(void *data, const struct runtime_entry *entries, size_t n, bool more,
+		    const struct err *err)
+{
+	assert(n <= RUNTIME_LIST_MAX && (!err || !n) && (n || !more));
+	for (size_t i = 0; i < n; i++) {
+		assert(entries[i].path.len && entries[i].path.len <= 4096);
+		assert(!memchr(entries[i].path.data, 0, entries[i].path.len));
+		assert(!i || memcmp(entries[i - 1].path.data, entries[i].path.data,
+				    entries[i].path.len < entries[i - 1].path.len
+					    ? entries[i].path.len
+					    : entries[i - 1].path.len) <= 0);
+	}
+	answered(data);
+}
+
+/* Whoever takes no more goes on some time. */
+static void resume(void)
+{
+	for (unsigned i = 0; i < n_calls; i++) {
+		struct call *c = &calls[i];
+		if (!c->paused || c->done || c->detached)
+			continue;
+		c->paused = false;
+		runtime_download_resume(c->file);
+	}
+}
+
 static void on_volume(void *data, const struct err *err)
 {
 	answered(data);
@@ -154,24 +238,56 @@ static void start_exec(unsigned n)
 		c->exec = runtime_exec_start(f.rt, &spec, &ops, c);
 }
 
+static void start_upload(struct call *c, uint8_t how)
+{
+	static const struct runtime_upload_ops up = { on_wanted, on_uploaded };
+	struct runtime_upload upload = { .size = RUNTIME_SIZE_UNKNOWN, .max = 1000000 };
+
+	c->size = how & 2 ? 500000 : 5;
+	if (how & 1)
+		upload.size = c->size;
+	c->file = runtime_upload(f.rt, &file_spec, &upload, &up, c);
+}
+
 static void start_file(unsigned n)
 {
+	static const struct runtime_download_ops down = { on_begun, on_bytes, on_downloaded };
 	static char bytes[200000];
 	struct call *c = new_call();
 
 	if (!c)
 		return;
-	if (n == 3 || n == 6)
-		c->file = runtime_file_merge(f.rt, &file_spec, n == 6 ? SNAPSHOT : FAKE_VOLUME, 0,
-					     on_merged, c);
-	else if (n % 3 == 0)
+	switch (n) {
+	case 0:
 		c->file = runtime_file_read(f.rt, &file_spec, 100, on_read, c);
-	else if (n % 3 == 1)
+		break;
+	case 1:
+	case 4:
 		c->file = runtime_file_write(f.rt, &file_spec,
-					     (struct str){ bytes, n & 4 ? sizeof(bytes) : 5 }, 0,
+					     (struct str){ bytes, n == 4 ? sizeof(bytes) : 5 }, 0,
 					     on_write, c);
-	else
+		break;
+	case 2:
 		c->file = runtime_file_usage(f.rt, &file_spec, on_write, c);
+		break;
+	case 3:
+		c->file = runtime_download(f.rt, &file_spec, 100, &down, c);
+		break;
+	case 5:
+		c->file = runtime_pack(f.rt, &file_spec, 100, &down, c);
+		break;
+	case 6:
+		c->file = runtime_list(f.rt, &file_spec, STR("a"), 1, on_list, c);
+		break;
+	default:
+		n = next();
+		if (n & 64)
+			c->file = runtime_file_merge(f.rt, &file_spec,
+						     n & 1 ? SNAPSHOT : FAKE_VOLUME, 0, on_merged,
+						     c);
+		else
+			start_upload(c, (uint8_t)n);
+	}
 }
 
 /* What has to do with snapshots. */
@@ -315,6 +431,15 @@ static void init_prints(unsigned n)
 
 	for (unsigned i = 1; pick(n) && i < pick(n)->n_fds; i++)
 		(void)!write(pick(n)->fds[i], text, next() % sizeof(text));
+	/* Of an upload it has the other end. */
+	for (unsigned i = 1; pick(n) && i < pick(n)->n_fds; i++) {
+		static char sink[70000];
+		int flags = fcntl(pick(n)->fds[i], F_GETFL);
+		if ((flags & O_ACCMODE) != O_RDONLY)
+			continue;
+		fcntl(pick(n)->fds[i], F_SETFL, flags | O_NONBLOCK);
+		(void)!read(pick(n)->fds[i], sink, sizeof(sink));
+	}
 }
 
 static void init_drops(unsigned n)
@@ -400,12 +525,14 @@ static void warm(unsigned n)
 
 static void turn(unsigned n)
 {
+	if (n & 1)
+		resume();
 	fake_turn(&f);
 }
 
 static void time_goes(unsigned n)
 {
-	static const int64_t steps[] = { 1, 100, 250, 500, 1000, 5000, 20000, 130000 };
+	static const int64_t steps[] = { 1, 100, 250, 500, 1000, 5000, 20000, 250000 };
 
 	fake_advance(&f, steps[n]);
 }

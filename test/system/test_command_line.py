@@ -312,6 +312,8 @@ def test_errors_are_one_sentence_and_status_1(server):
         ["sandbox", "egress"],
         ["sandbox", "egress", "--limit", "1001", "x"],
         ["files", "read", "x"],
+        ["files", "put", "x"],
+        ["files", "archive"],
         ["usage", "more"],
         ["image", "rm"],
         ["serve", "more"],

@@ -14,7 +14,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from typing import Any, List, Mapping, Optional, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Tuple, Union
 
 from ._version import __version__
 from .errors import APIConnectionError, SandboxError, from_answer
@@ -23,6 +23,10 @@ RETRY_WAIT_MAX = 30
 REPEATABLE = frozenset(("GET", "PUT", "DELETE"))
 
 Verify = Union[bool, str]
+# What makes a request's body, anew for each attempt.
+MakeBody = Callable[[], Union[bytes, Iterable[bytes]]]
+# What takes the body of a success.
+Receive = Callable[[http.client.HTTPResponse], Any]
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -99,17 +103,40 @@ class Connection:
         retries: Optional[int] = None,
     ) -> Any:
         """The parsed answer; None when it is empty. Raises a SandboxError for everything else."""
-        headers = {
-            "X-API-Key": self._api_key,
-            "Accept": "application/json",
-            "Content-Type": "application/octet-stream",
-            "User-Agent": "airlock-sandbox/" + __version__,
-        }
-        data = None
+        headers = self._headers("application/json")
+        make: Optional[MakeBody] = None
         if body is not None:
             data = json.dumps(body).encode("ascii")
             headers["Content-Type"] = "application/json"
-        status, answer = self._repeat(method, path, data, headers, timeout, retries)
+            make = lambda: data  # noqa: E731
+        status, answer = self._repeat(method, path, make, headers, timeout, retries)
+        return self._parse(method, path, status, answer)
+
+    def send(
+        self, method: str, path: str, make: MakeBody, length: int, *, timeout: float
+    ) -> Any:
+        """The parsed answer to a body of so many bytes, which is made for each attempt."""
+        headers = self._headers("application/json")
+        headers["Content-Length"] = str(length)
+        status, answer = self._repeat(method, path, make, headers, timeout, None)
+        return self._parse(method, path, status, answer)
+
+    def fetch(
+        self, path: str, *, timeout: float, receive: Optional[Receive] = None
+    ) -> Any:
+        """The bytes of the answer, or what receive makes of it; it may be called several times."""
+        headers = self._headers("*/*")
+        return self._repeat("GET", path, None, headers, timeout, None, receive)[1]
+
+    def _headers(self, accept: str) -> Dict[str, str]:
+        return {
+            "X-API-Key": self._api_key,
+            "Accept": accept,
+            "Content-Type": "application/octet-stream",
+            "User-Agent": "airlock-sandbox/" + __version__,
+        }
+
+    def _parse(self, method: str, path: str, status: int, answer: bytes) -> Any:
         if not answer:
             return None
         try:
@@ -123,23 +150,27 @@ class Connection:
         self,
         method: str,
         path: str,
-        data: Optional[bytes],
+        make: Optional[MakeBody],
         headers: Mapping[str, str],
         timeout: Optional[float],
         retries: Optional[int],
-    ) -> Tuple[int, bytes]:
+        receive: Optional[Receive] = None,
+    ) -> Tuple[int, Any]:
         left = self.max_retries if retries is None else retries
         wait_limit = self.timeout if timeout is None else timeout
         repeat = 0
         while True:
             request = urllib.request.Request(
-                self.base_url + path, data=data, headers=dict(headers), method=method
+                self.base_url + path,
+                data=make() if make else None,  # type: ignore[arg-type]
+                headers=dict(headers),
+                method=method,
             )
             wait: Optional[int]
             failure: SandboxError
             try:
                 with self._opener.open(request, timeout=wait_limit) as answer:
-                    return answer.status, answer.read()
+                    return answer.status, receive(answer) if receive else answer.read()
             except urllib.error.HTTPError as error:
                 try:
                     with error:

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import copy
+import http.client
 import os
-from typing import Any, Dict, Iterable, List, Mapping, Optional
+import tempfile
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Union
 
 from ._http import Connection, Verify, query, segment
 from .errors import NotFoundError, SandboxError
@@ -13,6 +15,13 @@ from .result import CommandResult
 
 DEFAULT_TEMPLATE = "sandbox-base:latest"
 _SLOW_SECONDS = 240
+_TRANSFER_SECONDS = 300
+_PIECE = 256 * 1024
+
+# Called with the bytes that have gone so far and those of the whole (None: not known). After a lost
+# connection it begins again with a smaller number.
+Progress = Callable[[int, Optional[int]], None]
+PathLike = Union[str, "os.PathLike[str]"]
 _YES = frozenset(("1", "true", "yes"))
 
 
@@ -46,6 +55,163 @@ class Files:
         if content == _missing_text(path):
             raise FileNotFoundError(path)
         return content
+
+
+    # ---- Bytes ----
+
+    def upload(self, path: str, data: Union[bytes, str]) -> int:
+        """Writes any bytes (a str as UTF-8), making folders when missing. Returns their number."""
+        raw = data.encode("utf-8") if isinstance(data, str) else bytes(data)
+        return self._send(path, lambda: raw, len(raw))
+
+    def download(self, path: str) -> bytes:
+        """The bytes of a file; NotFoundError when there is none."""
+        return self._fetch(query("/files", path=path))
+
+    def download_archive(self, path: str = ".") -> bytes:
+        """A folder, by default the whole workspace, as a tar in gzip."""
+        return self._fetch(query("/archive", path=path))
+
+    def upload_file(
+        self, local: PathLike, remote: str, progress: Optional[Progress] = None
+    ) -> int:
+        """Uploads a file of this machine without holding it in memory. Returns its size."""
+        with open(local, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+
+            def pieces() -> Iterator[bytes]:
+                file.seek(0)
+                sent = 0
+                while sent < size:
+                    piece = _local(file.read, min(_PIECE, size - sent))
+                    if not piece:
+                        raise SandboxError("%s became shorter while it was sent." % local)
+                    yield piece
+                    sent += len(piece)
+                    if progress:
+                        progress(sent, size)
+
+            return self._send(remote, pieces, size)
+
+    def download_file(
+        self, remote: str, local: PathLike, progress: Optional[Progress] = None
+    ) -> int:
+        """Downloads a file without holding it in memory. Returns its size.
+
+        Only a whole file gets the name `local`; one that was there stays until then.
+        """
+        return self._fetch_into(query("/files", path=remote), local, progress)
+
+    def download_archive_file(
+        self, remote: str, local: PathLike, progress: Optional[Progress] = None
+    ) -> int:
+        """The same for a folder, which becomes a tar in gzip."""
+        return self._fetch_into(query("/archive", path=remote), local, progress)
+
+    # ---- The tree ----
+
+    def list(self, path: str = ".", depth: int = 1) -> List[Dict[str, Any]]:
+        """What is in a folder: dicts with path, type, size_bytes, mode, mtime and of links target."""
+        entries: List[Dict[str, Any]] = []
+        after = None
+        while True:
+            rest = query("/list", path=path, depth=depth, after=after)
+            answer = self._sandbox._call("GET", rest)
+            entries.extend(answer.get("entries") or [])
+            after = answer.get("next")
+            if not after:
+                return entries
+
+    def delete(self, path: str, recursive: bool = False) -> int:
+        """Deletes a file, or a folder; returns how many there were, 0 for a missing one."""
+        rest = query("/files", path=path, recursive="1" if recursive else None)
+        return int(self._sandbox._call("DELETE", rest).get("deleted") or 0)
+
+    def move(self, path: str, to: str, replace: bool = False) -> None:
+        """Gives a file or folder another path."""
+        self._sandbox._call("POST", "/move", {"from": path, "to": to, "replace": replace})
+
+    def mkdir(self, path: str) -> bool:
+        """Makes a folder and its parents; False when it was there."""
+        return bool(self._sandbox._call("POST", "/mkdir", {"path": path}).get("created"))
+
+    # ---- How ----
+
+    def _seconds(self) -> float:
+        return max(self._sandbox.timeout, _TRANSFER_SECONDS)
+
+    def _send(
+        self, path: str, make: Callable[[], Union[bytes, Iterable[bytes]]], size: int
+    ) -> int:
+        full = self._sandbox._path(query("/files", path=path))
+        answer = self._sandbox._connection.send("PUT", full, make, size, timeout=self._seconds())
+        if not isinstance(answer, dict) or not isinstance(answer.get("size_bytes"), int):
+            raise SandboxError("The server's answer has no size_bytes.")
+        return answer["size_bytes"]
+
+    def _fetch(self, rest: str) -> bytes:
+        full = self._sandbox._path(rest)
+        return self._sandbox._connection.fetch(full, timeout=self._seconds())
+
+    def _fetch_into(self, rest: str, local: PathLike, progress: Optional[Progress]) -> int:
+        full = self._sandbox._path(rest)
+        target = os.fspath(local)
+        folder, name = os.path.split(os.path.abspath(target))
+        handle, temporary = tempfile.mkstemp(prefix="." + name[:100] + ".", dir=folder)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                size = self._sandbox._connection.fetch(
+                    full,
+                    timeout=self._seconds(),
+                    receive=lambda answer: _receive(answer, file, progress),
+                )
+            os.chmod(temporary, _file_mode(target))
+            os.replace(temporary, target)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+        return size
+
+
+def _file_mode(path: str) -> int:
+    """Of the file that is there, else what the process gives new ones."""
+    try:
+        return os.stat(path).st_mode & 0o777
+    except OSError:
+        mask = os.umask(0)
+        os.umask(mask)
+        return 0o666 & ~mask
+
+
+def _local(call: Callable[..., Any], *args: Any) -> Any:
+    """What fails on this machine is no lost connection, and nothing to repeat."""
+    try:
+        return call(*args)
+    except OSError as error:
+        raise SandboxError("The local file failed: %s" % error) from error
+
+
+def _receive(
+    answer: http.client.HTTPResponse, file: Any, progress: Optional[Progress]
+) -> int:
+    """Writes the body of an answer to a file, from its start."""
+    length = answer.headers.get("Content-Length")
+    whole = int(length) if length is not None else None
+    _local(file.seek, 0)
+    _local(file.truncate)
+    got = 0
+    while True:
+        piece = answer.read(_PIECE)
+        if not piece:
+            break
+        _local(file.write, piece)
+        got += len(piece)
+        if progress:
+            progress(got, whole)
+    # Reading in pieces, the library takes an early end for the end.
+    if whole is not None and got != whole:
+        raise http.client.IncompleteRead(b"", whole - got)
+    return got
 
 
 class Sandbox:
@@ -250,6 +416,11 @@ class Sandbox:
     def health(self) -> Dict[str, Any]:
         return self._connection.json("GET", "/healthz") or {}
 
+    def _path(self, rest: str) -> str:
+        if self.session_id is None:
+            raise SandboxError("The sandbox is not started: use `with Sandbox()` or call start().")
+        return "/v1/sessions/" + segment(self.session_id) + rest
+
     def _call(
         self,
         method: str,
@@ -257,8 +428,5 @@ class Sandbox:
         body: Optional[Mapping[str, Any]] = None,
         at_least: float = 0,
     ) -> Any:
-        if self.session_id is None:
-            raise SandboxError("The sandbox is not started: use `with Sandbox()` or call start().")
-        path = "/v1/sessions/" + segment(self.session_id) + rest
         timeout = max(self.timeout, at_least)
-        return self._connection.json(method, path, body, timeout=timeout) or {}
+        return self._connection.json(method, self._path(rest), body, timeout=timeout) or {}

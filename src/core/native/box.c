@@ -15,9 +15,9 @@ void boxes_init(struct boxes *all)
 	TAILQ_INIT(&all->idle);
 }
 
-struct box *box_get(struct runtime *rt, struct volume *v, struct pool *pool)
+struct box *box_get(struct runtime *rt, struct volume *v, struct pool *pool, bool slow)
 {
-	struct box *box = v->box;
+	struct box **where = slow ? &v->slow_box : &v->box, *box = *where;
 
 	if (box)
 		return box;
@@ -26,7 +26,8 @@ struct box *box_get(struct runtime *rt, struct volume *v, struct pool *pool)
 	box->volume = v;
 	box->pool = pool;
 	TAILQ_INIT(&box->jobs);
-	v->box = box;
+	box->where = where;
+	*where = box;
 	return box;
 }
 
@@ -95,7 +96,7 @@ static void box_free(struct box *box)
 	pool_wait_cancel(&box->wait);
 	drop_sandbox(box);
 	leave_place(box);
-	box->volume->box = NULL;
+	*box->where = NULL;
 	free(box);
 }
 

@@ -2,9 +2,10 @@
 /*
  * box: the file sandbox of one workspace and the jobs that wait for it.
  *
- * A workspace with jobs has a box. Jobs of one workspace run one at a time, in order. At most
- * BOXES_MAX boxes hold a place, that is a sandbox or a claim to the pool's next one; the others
- * stand in the want list. What a box does next follows from what it has, and box_step alone
+ * A workspace with jobs has a box, and another one for jobs that go at the pace of a client, so
+ * that a slow client holds up nothing but its like. Jobs of one box run one at a time, in order. At
+ * most BOXES_MAX boxes hold a place, that is a sandbox or a claim to the pool's next one; the
+ * others stand in the want list. What a box does next follows from what it has, and box_step alone
  * decides:
  *
  *   busy                     nothing, the running job goes on
@@ -35,6 +36,7 @@ TAILQ_HEAD(file_list, runtime_file);
 struct box {
 	struct runtime *rt;
 	struct volume *volume; /* borrowed: a volume's box ends before it */
+	struct box **where;    /* the volume's pointer to it */
 	struct pool *pool;
 	struct file_list jobs; /* the first one runs while busy */
 	bool busy, has_place, wants, idle;
@@ -55,7 +57,7 @@ struct boxes {
 
 void boxes_init(struct boxes *all);
 /* The volume's box, made when there is none. Its sandboxes come from pool. */
-struct box *box_get(struct runtime *rt, struct volume *v, struct pool *pool);
+struct box *box_get(struct runtime *rt, struct volume *v, struct pool *pool, bool slow);
 /* Does what is next. *box may be gone afterwards. */
 void box_step(struct box *box);
 /* The sandbox is of no use any more: kills it, then box_step. */

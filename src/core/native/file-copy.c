@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The two jobs of snapshots: trimming a copy to one of its folders, and merging a second volume, the
- * source, into a folder. The path of a conflict comes through the pipe, written before init says
- * that there is one, and is looked at as anything of a tenant's: a path without a conflict, none
- * with one, a NUL in it or more than a path has are lies.
+ * The two jobs of snapshots: trimming a copy to one of its folders, and merging a second volume,
+ * the source, into a folder. The path of a conflict comes through the pipe, written before init
+ * says that there is one, and is looked at as anything of a tenant's: a path without a conflict,
+ * none with one, a NUL in it or more than a path has are lies.
  */
 #include "core/native/file-job.h"
 
@@ -33,7 +33,7 @@ static void trim_tell(struct runtime_file *job, const struct err *err)
 }
 
 static const struct file_kind trim_kind = {
-	.limit_ms = FILE_LONG_JOB_MS,
+	.long_walk = true,
 	.end = trim_end,
 	.tell = trim_tell,
 };
@@ -89,7 +89,7 @@ static void merge_tell(struct runtime_file *job, const struct err *err)
 }
 
 static const struct file_kind merge_kind = {
-	.limit_ms = FILE_LONG_JOB_MS,
+	.long_walk = true,
 	.pump = merge_pump,
 	.end = merge_end,
 	.refused = merge_refused,

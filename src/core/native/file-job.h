@@ -21,7 +21,8 @@ enum file_step {
 };
 
 struct file_kind {
-	int64_t limit_ms; /* of RUNNING */
+	bool slow;	/* it goes at the pace of a client */
+	bool long_walk; /* it takes as long as the tree is large */
 	/* ID_FILE came; result.size is not beyond max. NULL: none is awaited. */
 	enum file_step (*begin)(struct runtime_file *job);
 	/* The pipe is ready, or broken (status < 0). NULL: there is no pipe. */

@@ -111,7 +111,7 @@ static void upload_tell(struct runtime_file *job, const struct err *err)
 }
 
 static const struct file_kind upload_kind = {
-	.limit_ms = FILE_STREAM_MS,
+	.slow = true,
 	.pump = upload_pump,
 	.end = upload_end,
 	.detach = upload_detach,
@@ -263,7 +263,7 @@ static void download_tell(struct runtime_file *job, const struct err *err)
 }
 
 static const struct file_kind download_kind = {
-	.limit_ms = FILE_STREAM_MS,
+	.slow = true,
 	.begin = download_begin,
 	.pump = download_pump,
 	.end = download_end,

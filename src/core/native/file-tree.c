@@ -47,7 +47,6 @@ static void plain_tell(struct runtime_file *job, const struct err *err)
 }
 
 static const struct file_kind plain_kind = {
-	.limit_ms = FILE_JOB_MS,
 	.end = plain_end,
 	.tell = plain_tell,
 };
@@ -184,7 +183,6 @@ static void list_tell(struct runtime_file *job, const struct err *err)
 }
 
 static const struct file_kind list_kind = {
-	.limit_ms = FILE_JOB_MS,
 	.pump = list_pump,
 	.end = list_end,
 	.tell = list_tell,

@@ -305,8 +305,7 @@ static void on_end(struct runtime_file *job, const struct id_file *body)
 		return;
 	}
 	if (body->code != FILE_OK) {
-		if (job->kind && job->kind->refused &&
-		    job->kind->refused(job, body) == FILE_BROKEN)
+		if (job->kind && job->kind->refused && job->kind->refused(job, body) == FILE_BROKEN)
 			fail_with_box(job, job->why);
 		else
 			on_refusal(job, body);
@@ -415,6 +414,11 @@ static int path_fd(const char *path, size_t len)
 	return take_fd(&fd);
 }
 
+static bool is_slow(const struct runtime_file *job)
+{
+	return job->kind && job->kind->slow;
+}
+
 static bool is_piped(const struct runtime_file *job)
 {
 	return job->op == FILE_READ || job->op == FILE_WRITE || job->op == FILE_LIST ||
@@ -447,11 +451,11 @@ static int pipe_open(struct runtime_file *job)
 }
 
 static const enum sandbox_state file_states[] = {
-	[FILE_READ] = SANDBOX_FILE_READ,  [FILE_WRITE] = SANDBOX_FILE_OTHER,
-	[FILE_STAT] = SANDBOX_FILE_OTHER, [FILE_USAGE] = SANDBOX_FILE_OTHER,
-	[FILE_LIST] = SANDBOX_FILE_OTHER, [FILE_REMOVE] = SANDBOX_FILE_OTHER,
-	[FILE_MOVE] = SANDBOX_FILE_OTHER, [FILE_MKDIR] = SANDBOX_FILE_OTHER,
-	[FILE_PACK] = SANDBOX_FILE_READ,  [FILE_TRIM] = SANDBOX_FILE_OTHER,
+	[FILE_READ] = SANDBOX_FILE_READ,   [FILE_WRITE] = SANDBOX_FILE_OTHER,
+	[FILE_STAT] = SANDBOX_FILE_OTHER,  [FILE_USAGE] = SANDBOX_FILE_OTHER,
+	[FILE_LIST] = SANDBOX_FILE_OTHER,  [FILE_REMOVE] = SANDBOX_FILE_OTHER,
+	[FILE_MOVE] = SANDBOX_FILE_OTHER,  [FILE_MKDIR] = SANDBOX_FILE_OTHER,
+	[FILE_PACK] = SANDBOX_FILE_READ,   [FILE_TRIM] = SANDBOX_FILE_OTHER,
 	[FILE_MERGE] = SANDBOX_FILE_OTHER,
 };
 
@@ -493,6 +497,13 @@ const char *file_source(const struct box *box)
 	return job ? job->source : "";
 }
 
+static int64_t limit_of(const struct runtime_file *job)
+{
+	if (is_slow(job))
+		return FILE_STREAM_MS;
+	return job->kind && job->kind->long_walk ? FILE_LONG_JOB_MS : FILE_JOB_MS;
+}
+
 void file_start(struct box *box)
 {
 	struct runtime_file *job = TAILQ_FIRST(&box->jobs);
@@ -504,8 +515,7 @@ void file_start(struct box *box)
 	r = send_job(job, box->sandbox);
 	if (r == 0) {
 		deadline_set(&job->rt->deadlines, &job->deadline,
-			     clock_monotonic_ms() + (job->kind ? job->kind->limit_ms : FILE_JOB_MS),
-			     on_job_late);
+			     clock_monotonic_ms() + limit_of(job), on_job_late);
 	} else if (r == -EPIPE && job->tries < FILE_TRIES) {
 		try_again(job);
 	} else {
@@ -542,7 +552,7 @@ struct runtime_file *file_submit(struct runtime_file *job, const struct runtime_
 		fail_soon(job, ESHUTDOWN, v ? "busy" : "internal");
 		return job;
 	}
-	job->box = box_get(rt, v, pool);
+	job->box = box_get(rt, v, pool, is_slow(job));
 	TAILQ_INSERT_TAIL(&job->box->jobs, job, link);
 	deadline_set(&rt->deadlines, &job->deadline, clock_monotonic_ms() + FILE_QUEUE_MS,
 		     on_queue_late);
@@ -604,6 +614,8 @@ void file_volume_ends(struct runtime *rt, struct volume *v)
 {
 	if (v->box)
 		file_fail_all(v->box, "internal");
+	if (v->slow_box)
+		file_fail_all(v->slow_box, "internal");
 }
 
 void files_end(struct runtime *rt)

@@ -36,6 +36,7 @@ struct volume {
 	struct sandbox_list sandboxes; /* attached, not known to be gone */
 	struct sandbox_list readers;   /* the same, that have it as their source */
 	struct box *box;	       /* its file sandbox and jobs; NULL: none */
+	struct box *slow_box;	       /* the same for jobs that go at a client's pace */
 	runtime_volume_fn fn;	       /* of the delete */
 	void *data;
 	volume_quiet_fn quiet; /* NULL: nobody waits */
