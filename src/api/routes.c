@@ -32,6 +32,12 @@ static const char *check_no_controls(struct str text)
 	return NULL;
 }
 
+/* Blanks at the ends do not count, and a tab is one. */
+static const char *check_trimmed_name(struct str text)
+{
+	return check_no_controls(str_trim(text));
+}
+
 static const char *check_cursor(struct str text)
 {
 	bool ok = text.len && text.len <= 64;
@@ -166,7 +172,7 @@ static const struct field admin_list_fields[] = {
 
 static const struct field snapshot_fields[] = {
 	[SNAPSHOT_NAME] = { "name", "A name for people.", .type = FIELD_STRING, .nullable = true,
-			    .max_chars = 100, .check = check_no_controls },
+			    .max_chars = 100, .check = check_trimmed_name },
 	[SNAPSHOT_PATH] = { "path", "The folder to keep.", .type = FIELD_STRING, .preset_text = ".",
 			    .check = path_check },
 };
