@@ -28,7 +28,8 @@ BELOW = {
     "launcher": {"base", "ipc", "sandbox"},
     "gateway": {"base", "ipc", "sandbox", "egress", "loop", "http"},
     "daemon": {"base", "ipc", "sandbox", "egress", "loop", "http", "store", "core", "api"},
-    "cli": {"base", "ipc", "sandbox", "loop", "daemon", "core"},
+    # launcher: volume.h alone, for `airlock volume`
+    "cli": {"base", "ipc", "sandbox", "loop", "daemon", "core", "launcher"},
 }
 
 # header of somebody else: the only places that may include it

@@ -72,6 +72,7 @@ int cmd_sandbox(const struct cli_command *self, int argc, char **argv);
 int cmd_snapshots(const struct cli_command *self, int argc, char **argv);
 int cmd_files(const struct cli_command *self, int argc, char **argv);
 int cmd_image(const struct cli_command *self, int argc, char **argv);
+int cmd_volume(const struct cli_command *self, int argc, char **argv);
 int cmd_usage(const struct cli_command *self, int argc, char **argv);
 int cmd_policy(const struct cli_command *self, int argc, char **argv);
 int cmd_health(const struct cli_command *self, int argc, char **argv);

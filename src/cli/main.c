@@ -23,6 +23,7 @@ static const struct cli_command commands[] = {
 	{ "status", "[--json]", "sessions, pool, volume and last errors", cmd_status },
 	{ "doctor", "[--json]", "what this host can enforce", cmd_doctor },
 	{ "image", "ls|build|import|rm", "what sandboxes start from", cmd_image },
+	{ "volume", "show|grow|purge", "where workspaces lie (as root)", cmd_volume },
 };
 
 static int print_help(FILE *to)

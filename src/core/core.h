@@ -37,6 +37,8 @@ struct core_config {
 	const char *runtime_name; /* "native" */
 	bool ephemeral;		  /* SANDBOX_SESSION_STATE=off */
 	int64_t snapshot_keep_us; /* SANDBOX_SNAPSHOT_RETENTION_DAYS; 0: for ever */
+	const char *lost_file;	  /* core_start writes the names of lost volumes there, one a line;
+				     NULL: nowhere; borrowed */
 };
 
 /* Takes ownership of nothing; store and runtime outlive the core. Reads the stored sessions, which

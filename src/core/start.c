@@ -5,13 +5,16 @@
  *   row and volume                 the session goes on, or is deleted when it is over its TTL
  *   row without volume             dropped
  *   volume whose id is journaled   deleted: it was being made or being deleted
- *   any other volume               kept, counted, said
+ *   any other volume               kept, counted, said, and listed for `airlock volume purge`
  *
  * A snapshot is treated like a session, without a TTL (snapshot.c).
  */
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "core/parts.h"
@@ -177,7 +180,7 @@ static void clear_next(struct core *c)
 	runtime_volume_delete(c->runtime, c->journal->id, on_leftover_gone, c);
 }
 
-static void explain_volume(struct core *c, const struct found_volume *v)
+static void explain_volume(struct core *c, const struct found_volume *v, int list)
 {
 	struct session *s = session_find_any(c, str_of(v->id));
 
@@ -188,6 +191,8 @@ static void explain_volume(struct core *c, const struct found_volume *v)
 	if (!s && (snapshots_explain(c, v->id, v->tenant) || is_journaled(c, v->id)))
 		return;
 	c->lost++;
+	if (list >= 0)
+		dprintf(list, "%s\n", v->id);
 	log_event(LOG_WARN, "lost_volume", LOG_STR("volume", v->id), LOG_INT("tenant", v->tenant),
 		  LOG_STR("why", s ? "another tenant's" : "no session has it"));
 }
@@ -203,8 +208,13 @@ static void drop_row(struct core *c, struct session *s)
 
 void core_start(struct core *c)
 {
+	_cleanup_fd_ int list = -1;
+
+	if (c->config.lost_file)
+		list = open(c->config.lost_file,
+			    O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
 	for (struct found_volume *v = c->found; v; v = v->next)
-		explain_volume(c, v);
+		explain_volume(c, v, list);
 	free_list(&c->found);
 	snapshots_start(c);
 	for (struct session *s = c->newest, *next; s; s = next) {

@@ -55,6 +55,7 @@ struct daemon {
 	uv_loop_t loop;
 	struct config *config; /* owned */
 	char *state_path;      /* owned: <state>/state */
+	char *lost_path;       /* owned */
 	char *egress_path;     /* owned: where the gateway's events are */
 	struct store *store;
 	struct runtime *runtime;
@@ -347,6 +348,8 @@ static uint32_t on_policy(void *data, int fd, uint32_t code)
 static int open_core(struct daemon *d, struct err *err)
 {
 	const struct config_settings *s = config_settings(d->config);
+
+	d->lost_path = mem_printf("%s/lost-volumes", d->state_path);
 	const struct core_config config = {
 		.session_ttl_ms = (int64_t)s->session_ttl_s * 1000,
 		.quota_bytes = s->quota_mb * MIB,
@@ -362,6 +365,7 @@ static int open_core(struct daemon *d, struct err *err)
 		.runtime_name = "native",
 		.ephemeral = s->ephemeral,
 		.snapshot_keep_us = (int64_t)s->snapshot_days * DAY_US,
+		.lost_file = d->lost_path,
 	};
 	int r = core_open(&d->loop, &config, d->store, d->runtime, &d->core, err);
 
@@ -535,6 +539,7 @@ int main(int argc, char **argv)
 	int status = prepare(&d, argc, argv, &err) < 0 ? refuse(&err) : run(&d);
 	config_free(d.config);
 	free(d.state_path);
+	free(d.lost_path);
 	free(d.egress_path);
 	fd_close(&d.listen_fd);
 	return status;

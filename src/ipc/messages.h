@@ -52,7 +52,7 @@ enum dl_type {
 	DL_VOLUME_CREATE = 5, /* struct dl_volume_create; LD_DONE */
 	DL_VOLUME_DELETE = 6, /* struct dl_volume, a snapshot's too; LD_DONE when the name is gone,
 				 space is freed behind */
-	DL_VOLUME_STAT = 7,   /* struct dl_volume; LD_VOLUME_STAT */
+	DL_VOLUME_STAT = 7,   /* struct dl_volume, a workspace; LD_VOLUME_STAT */
 	DL_STATUS = 8,	      /* empty; LD_STATUS */
 	DL_SNAPSHOT_CREATE = 10, /* struct dl_snapshot_create; LD_DONE. A copy-on-write copy of the
 				    volume as it is at that instant, writable until it is sealed */

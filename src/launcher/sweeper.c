@@ -6,8 +6,9 @@
  * left as .creating or .deleting is removed the same way after a start.
  *
  * Snapshots and copies wait until what was written to their source is on disk, which nobody else
- * should: each is made by a child (a job), which answers itself. What concerns a name that a job is
- * at work on waits for it, so that for each name things happen in the order they were asked for.
+ * should: each is made by a child (a job), whose exit status is an errno. What concerns the name of
+ * what a job makes or seals waits for it, so that for each name things happen in the order they
+ * were asked for; a source that is deleted before its copy was begun is missing.
  */
 #include <errno.h>
 #include <poll.h>
@@ -82,23 +83,23 @@ static struct job *find_job(pid_t pid)
 	return NULL;
 }
 
-/* Status 0: done, 1: not, and either was answered. */
 static void job_ended(struct job *j, int status)
 {
+	int code = WIFEXITED(status) ? WEXITSTATUS(status) : EIO;
 	struct err err;
 
 	j->pid = 0;
-	if (status == 0)
+	if (code == 0)
 		s.promised += j->promise;
-	else if (!WIFEXITED(status) || WEXITSTATUS(status) != 1)
-		answer_done(j->id, err_set(&err, EIO, "the process at work on %s died", j->name),
-			    &err);
+	else
+		err_set(&err, code, "%s: %s", j->name, strerrordesc_np(code));
+	answer_done(j->id, -code, &err);
 }
 
 static void wait_for_job(const char *name)
 {
 	for (struct job *j = s.jobs; j < s.jobs + JOBS_MAX; j++) {
-		int status = 1;
+		int status = 0;
 
 		if (!j->pid || strcmp(j->name, name) != 0)
 			continue;
@@ -108,7 +109,7 @@ static void wait_for_job(const char *name)
 	}
 }
 
-/* Does work and answers with what came of it: in a child, or here when there are too many. */
+/* Does work, in a child or, when there are too many, here, and answers with what came of it. */
 static void start_job(const struct wire_msg *msg, const char *name, uint64_t promise,
 		      int (*work)(const void *body, struct err *err))
 {
@@ -122,13 +123,16 @@ static void start_job(const struct wire_msg *msg, const char *name, uint64_t pro
 		return;
 	}
 	if (pid == 0 && (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent))
-		_exit(2);
+		_exit(EIO);
 	int r = work(msg->body, &err);
-	answer_done(msg->head.id, r, &err);
-	if (pid == 0)
-		_exit(r < 0);
+	if (pid == 0) {
+		if (r < 0)
+			log_event(LOG_WARN, "volume_job", LOG_STR("why", err.text));
+		_exit(r < 0 ? err.code : 0);
+	}
 	if (r == 0)
 		s.promised += promise;
+	answer_done(msg->head.id, r, &err);
 }
 
 /* ---- messages -------------------------------------------------------------------------------- */
@@ -143,8 +147,9 @@ static int create(const void *body, struct err *err)
 				     .name = want.volume,
 				     .tenant = want.tenant,
 				     .limit_bytes = knob_off(KNOB_QUOTA) ? 0 : want.limit_bytes,
-				     .tenant_bytes =
-					     knob_off(KNOB_QUOTA) ? 0 : want.tenant_limit_mb * MIB,
+				     .tenant_bytes = knob_off(KNOB_QUOTA)
+							     ? 0
+							     : (uint64_t)want.tenant_limit_mb * MIB,
 				     .source = want.source },
 			     err);
 }

@@ -585,7 +585,7 @@ static void five_and_five_hundred_megabytes_cost_the_same(void **state)
 		int64_t megabytes;
 	} sizes[] = { { A, 5 }, { C, 500 } };
 	struct volumes saved = v;
-	int64_t snapshots[2][ROUNDS], copies[2][ROUNDS];
+	int64_t snapshots[2][ROUNDS], copies[2][ROUNDS], empty[ROUNDS];
 	double ms[4];
 	char path[256];
 
@@ -600,7 +600,9 @@ static void five_and_five_hundred_megabytes_cost_the_same(void **state)
 		assert_int_equal(as_tenant(sizes[k].name, write_megabytes), 0);
 	}
 	sync_all();
-	for (int i = 0; i < ROUNDS; i++)
+	for (int i = 0; i < ROUNDS; i++) {
+		empty[i] = timed("", B, false);
+		ok(volume_mark_deleted(&v, B, &err));
 		for (int k = 0; k < 2; k++) {
 			snapshots[k][i] = timed(sizes[k].name, S, true);
 			copies[k][i] = timed(S, B, false);
@@ -608,15 +610,18 @@ static void five_and_five_hundred_megabytes_cost_the_same(void **state)
 			ok(volume_mark_deleted(&v, B, &err));
 			delete_all();
 		}
+	}
 	for (int k = 0; k < 2; k++) {
 		ms[k] = median_ms(snapshots[k]);
 		ms[2 + k] = median_ms(copies[k]);
 	}
 	print_message("    5 and 500 MB, p50: snapshot %.2f and %.2f ms, copy %.2f and %.2f ms\n",
 		      ms[0], ms[1], ms[2], ms[3]);
-	assert_true(ms[1] < 50 && ms[3] < 50);
 	/* Below a few milliseconds the two differ by what else the machine does. */
 	assert_true(ms[1] < 2 * ms[0] + 4 && ms[3] < 2 * ms[2] + 4);
+	/* An emulated machine has no bar. */
+	if (median_ms(empty) < 1)
+		assert_true(ms[1] < 50 && ms[3] < 50);
 	cleanup(NULL);
 	close_state("large");
 	v = saved;

@@ -637,6 +637,35 @@ static void the_file_is_allocated_in_full(void **state)
 	assert_int_equal(st.st_mode & 0777, 0600);
 }
 
+static void a_file_that_grew_is_taken_whole_by_the_next_start(void **state)
+{
+	struct volumes saved = v;
+	uint64_t before = 0, after = 0, available;
+	char path[256];
+
+	need_host();
+	path_of(path, "grown");
+	assert_int_equal(mkdir(path, 0700), 0);
+	struct volumes_config config = { .state_dir = path, .size_bytes = 256 * MIB };
+	ok(volumes_open(&v, &config, &err));
+	ok(create("sbx_0000000000c2", 12, 32 * MIB));
+	assert_int_equal(as_tenant("sbx_0000000000c2", leave_file), 0);
+	ok(volumes_space(&v, &before, &available, &err));
+	close_state("grown");
+	path_of(path, "grown/volumes.img");
+	_cleanup_fd_ int fd = open(path, O_RDWR | O_CLOEXEC);
+	assert_int_equal(fallocate(fd, 0, 0, 300 * MIB), 0);
+	fd_close(&fd);
+	open_state("grown", VOLUMES_AUTO);
+	ok(volumes_space(&v, &after, &available, &err));
+	assert_int_equal(before, 256 * MIB);
+	assert_int_equal(after, 300 * MIB);
+	assert_int_equal(as_tenant("sbx_0000000000c2", find_file), 0);
+	ok(volumes_take_all(v.root_fd, &err)); /* nothing to do is fine */
+	close_state("grown");
+	v = saved;
+}
+
 static void a_state_directory_that_others_write_to_is_refused(void **state)
 {
 	char path[256];
@@ -827,6 +856,7 @@ int main(void)
 		cmocka_unit_test(quota_groups_of_deleted_volumes_go_too),
 		cmocka_unit_test(a_second_start_finds_everything),
 		cmocka_unit_test(the_file_is_allocated_in_full),
+		cmocka_unit_test(a_file_that_grew_is_taken_whole_by_the_next_start),
 		cmocka_unit_test(a_state_directory_that_others_write_to_is_refused),
 		cmocka_unit_test(without_room_plain_directories_say_why),
 		cmocka_unit_test(full_qgroups_hold_the_limit_too),

@@ -255,6 +255,15 @@ static int group_check_member(int root, int tree, uint64_t parent, struct err *e
 	return r;
 }
 
+int volumes_take_all(int root, struct err *err)
+{
+	struct btrfs_ioctl_vol_args args = { .name = "1:max" };
+
+	if (ioctl(root, BTRFS_IOC_RESIZE, &args) < 0)
+		return err_errno(err, "making the file system larger");
+	return 0;
+}
+
 /* ---- subvolumes ------------------------------------------------------------------------------ */
 
 /* Empty with source -1, else a snapshot of it. parent 0: born into no group. */

@@ -272,6 +272,8 @@ int volume_loop_open(struct volumes *v, int state, const struct volumes_config *
 		r = mount_device(state, device, &root, err);
 	if (r < 0)
 		return wrap_mount_error(noted, err);
+	struct err ignored;
+	volumes_take_all(root, &ignored); /* the file may have grown; smaller is good enough */
 	r = volume_btrfs_quota_start(root, &quota, err);
 	if (r == 0 && quota != noted && quota != MSG_QUOTA_NONE)
 		r = img_note_quota(img, quota, err);

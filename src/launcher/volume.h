@@ -58,6 +58,8 @@ struct volumes {
  * away. */
 int volumes_open(struct volumes *v, const struct volumes_config *config, struct err *err);
 void volumes_close(struct volumes *v);
+/* Makes the file system as large as the device that it lies on; volumes_open has done it. */
+int volumes_take_all(int root, struct err *err);
 
 /* Whether name is "sbx_" or "snp_" and 12 lower-case hex. Every name from airlockd passes this
  * first. */

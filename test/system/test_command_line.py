@@ -316,6 +316,11 @@ def test_errors_are_one_sentence_and_status_1(server):
         ["files", "archive"],
         ["usage", "more"],
         ["image", "rm"],
+        ["volume"],
+        ["volume", "grow"],
+        ["volume", "grow", "40"],
+        ["volume", "grow", "0G"],
+        ["volume", "purge", "x"],
         ["serve", "more"],
     ],
 )

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The file system of the workspaces, as its operator handles it: show, grow, purge."""
+
+import json
+import os
+import shutil
+import subprocess
+
+import pytest
+
+import harness
+
+AIRLOCK = os.path.join(harness.BUILD, "airlock")
+MB = 1 << 20
+
+
+def volume(*words, dir):
+    return subprocess.run(
+        [AIRLOCK, "volume", words[0], "--state-dir", dir, *words[1:]],
+        env=harness.environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        timeout=60,
+        text=True,
+    )
+
+
+def show(dir):
+    ran = volume("show", "--json", dir=dir)
+    assert ran.returncode == 0, ran.stderr
+    return json.loads(ran.stdout)
+
+
+@pytest.fixture
+def served():
+    """Starts servers, one after the other, on a state directory of their own."""
+    why = harness.runnable()
+    if why:
+        pytest.skip(why)
+    root = os.path.join(harness.state_dirs().root, "volume")
+    servers = []
+
+    def start(**env):
+        env.setdefault("SANDBOX_VOLUME_SIZE_MB", "512")
+        servers.append(harness.Server(env, keep=True, state_dir=root).start())
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.stop()
+    shutil.rmtree(root)
+
+
+def test_show_counts_while_it_serves_and_when_it_is_stopped(served):
+    server = served()
+    session = server.create()
+    running = show(server.state_dir)
+    assert (running["running"], running["workspaces"], running["snapshots"]) == (True, 1, 0)
+    assert running["size_bytes"] == 512 * MB
+    assert 0 < running["free_bytes"] < 512 * MB
+    assert running["kind"].startswith("btrfs, ")
+    server.stop()
+    stopped = show(server.state_dir)
+    assert (stopped["running"], stopped["workspaces"], stopped["kind"]) == (
+        False, 1, running["kind"],
+    )
+    assert served().get("/v1/sessions/" + session).status == 200
+    text = volume("show", dir=server.state_dir).stdout
+    assert "size             0.5 GB" in text and "(served)" in text
+
+
+def test_it_grows_under_a_running_server_and_under_none(served):
+    server = served()
+    session = server.create()
+    server.post("/v1/sessions/%s/write" % session, {"path": "a", "content": "kept"})
+    for size in ("600M", "700M"):
+        ran = volume("grow", size, dir=server.state_dir)
+        assert ran.returncode == 0, ran.stderr
+        assert "has %s MB now" % size[:-1] in ran.stdout
+        assert show(server.state_dir)["size_bytes"] == int(size[:-1]) * MB
+        assert server.exec(session, "cat a")["stdout"] == "kept"
+        if size == "600M":
+            server.stop()
+            ran = volume("grow", "650M", dir=server.state_dir)
+            assert "has 650 MB now" in ran.stdout, ran.stderr
+            server = served()
+            assert show(server.state_dir)["size_bytes"] == 650 * MB
+    img = os.stat(os.path.join(server.state_dir, "volumes.img"))
+    assert img.st_size == 700 * MB <= img.st_blocks * 512
+
+
+@pytest.mark.parametrize("size, why", [("100M", "made smaller"), ("100T", "are free there")])
+def test_a_size_that_cannot_be_changes_nothing(served, size, why):
+    server = served()
+    ran = volume("grow", size, dir=server.state_dir)
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert why in ran.stderr
+    assert os.stat(os.path.join(server.state_dir, "volumes.img")).st_size == 512 * MB
+
+
+def test_only_what_the_last_start_could_not_explain_is_purged(served):
+    server = served()
+    kept = server.create()
+    server.post("/v1/sessions/%s/write" % kept, {"path": "a", "content": "kept"})
+    server.stop()
+    database = os.path.join(server.state_dir, "state", "airlock.db")
+    shutil.copyfile(database, database + ".old")
+    server = served()
+    lost = server.create()
+    server.stop()
+    assert volume("purge", dir=server.state_dir).stdout.startswith("No volume was lost")
+    shutil.copyfile(database + ".old", database)
+    server = served()
+    assert server.get("/healthz", key=None).json["lost_volumes"] == 1
+    ran = volume("purge", "--yes", dir=server.state_dir)
+    assert ran.returncode == 1 and "stop it first" in ran.stderr
+    server.stop()
+    ran = volume("purge", dir=server.state_dir)
+    assert ran.returncode == 0 and lost in ran.stdout and kept not in ran.stdout
+    assert "--yes" in ran.stdout
+    assert show(server.state_dir)["workspaces"] == 2
+    ran = volume("purge", "--yes", dir=server.state_dir)
+    assert lost in ran.stdout and "removed" in ran.stdout
+    assert show(server.state_dir)["workspaces"] == 1
+    server = served()
+    assert "lost_volumes" not in server.get("/healthz", key=None).json
+    assert server.exec(kept, "cat a")["stdout"] == "kept"
+
+
+def test_where_nothing_is_it_says_so(tmp_path):
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    ran = volume("show", dir=str(tmp_path))
+    assert ran.returncode == 1 and "the first start of a server makes it" in ran.stderr
+    ran = volume("show", dir=str(tmp_path / "absent"))
+    assert ran.returncode == 1
+    assert os.listdir(tmp_path) == []
