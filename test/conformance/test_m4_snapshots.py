@@ -260,6 +260,24 @@ def test_4_10_one_larger_than_the_quota_starts_nothing(servers):
         assert smaller.get("/v1/usage").json["sessions_open"] == 1
 
 
+def test_what_snapshots_hold_leaves_the_workspace_its_room(servers):
+    """Whatever the file system goes on charging the session for: 5 x 30 MB with a quota of 40."""
+    server = servers.get({"SANDBOX_WORKSPACE_QUOTA_MB": "40"})
+    session = server.create()
+    records = []
+    for _ in range(5):
+        sh(server, session, "rm -f data; head -c 30M /dev/urandom > data && sync")
+        records.append(take(server, session))
+    # And no more room than that: the hard limit holds against commands.
+    result = server.exec(session, "head -c 200M /dev/zero > more")
+    assert result["exit_code"] != 0 and "quota" in result["stderr"].lower() + " ".join(
+        result["warnings"]
+    ).lower()
+    for record in records:
+        server.delete("/v1/snapshots/" + record["id"])
+    server.delete("/v1/sessions/" + session)
+
+
 # ---- 4.11: whose it is ----
 
 
