@@ -24,7 +24,8 @@ BELOW = {
     "store": {"base"},
     "core": {"base", "ipc", "sandbox", "egress", "loop", "store"},
     "api": {"base", "ipc", "egress", "loop", "http", "core"},
-    "init": {"base", "ipc", "sandbox"},
+    "worker": {"base", "ipc", "sandbox"},
+    "init": {"base", "ipc", "sandbox", "worker"},
     "launcher": {"base", "ipc", "sandbox"},
     "gateway": {"base", "ipc", "sandbox", "egress", "loop", "http"},
     "daemon": {"base", "ipc", "sandbox", "egress", "loop", "http", "store", "core", "api"},
@@ -43,7 +44,7 @@ OUTSIDE = {
     "uv.h": ("loop/", "http/", "store/", "core/", "api/", "gateway/", "daemon/", "cli/"),
 }
 HEAP = re.compile(r"\b(malloc|calloc|realloc|strdup|asprintf|mem_alloc|xmalloc)\s*\(")
-NO_HEAP = ("launcher/", "init/")
+NO_HEAP = ("launcher/", "init/", "worker/")
 
 
 def sources():

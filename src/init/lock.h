@@ -23,7 +23,8 @@ int lock_tenant(struct err *err);
 /* Landlock for the calling process: read and execute everywhere, write in /workspace, /tmp,
  * /dev/shm and to devices. In two steps, because a rule on a mount point that is covered later is
  * ignored, and because little may be left to do when a command comes: everything but /workspace is
- * prepared, then, after the attach, the workspace is added and the whole enforced. *ret_ruleset is
- * -1 and 0 is returned where the kernel has no landlock; else the ABI. */
+ * prepared, then, after the attach, the workspace is added and the whole enforced. What is attached
+ * at LAYOUT_SOURCE has no rule of its own: it is beneath "/", so it can be read and not written.
+ * *ret_ruleset is -1 and 0 is returned where the kernel has no landlock; else the ABI. */
 int lock_landlock_prepare(int *ret_ruleset, struct err *err);
 int lock_landlock_enforce(int ruleset, struct err *err);

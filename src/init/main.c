@@ -11,15 +11,15 @@
  *             airlockd's socket meanwhile, so one wake-up is enough for both.
  *   ATTACHED  the workspace is there, no job came yet     DI_EXEC DI_FILE DI_END
  *   COMMAND   the command runs                            DI_KILL DI_END
- *   FILES     the tenant process serves file jobs         DI_FILE DI_END
+ *   FILES     the tenant process serves file jobs         DI_FILE DI_COMMIT DI_END
  *
- * From the hand-over role exactly one LI_ATTACH is accepted, in BLANK. Anything else, a malformed
- * message, the end of airlockd's socket or of the lifeline ends init, and with PID 1 the kernel
- * ends everything in the sandbox.
+ * From the hand-over role exactly one LI_ATTACH is accepted, in BLANK; after one with a second
+ * mount DI_EXEC is not. Anything else, a malformed message, the end of airlockd's socket or of the
+ * lifeline ends init, and with PID 1 the kernel ends everything in the sandbox.
  *
  * What init may still do shrinks on the way: CAP_SETUID, CAP_SETGID and CAP_SETPCAP go when the
- * tenant process has been forked, CAP_SYS_ADMIN (to attach the workspace) right after the attach,
- * because the flags of a moved mount are not locked. CAP_KILL stays.
+ * tenant process has been forked, CAP_SYS_ADMIN (to attach the workspace and what is copied from)
+ * right after the attach, because the flags of a moved mount are not locked. CAP_KILL stays.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -55,7 +55,7 @@ static const uint64_t accepted[STATES] = {
 	[BLANK] = 0,
 	[ATTACHED] = ACCEPT(DI_EXEC) | ACCEPT(DI_FILE) | ACCEPT(DI_END),
 	[COMMAND] = ACCEPT(DI_KILL) | ACCEPT(DI_END),
-	[FILES] = ACCEPT(DI_FILE) | ACCEPT(DI_END),
+	[FILES] = ACCEPT(DI_FILE) | ACCEPT(DI_COMMIT) | ACCEPT(DI_END),
 };
 
 static struct {
@@ -65,6 +65,7 @@ static struct {
 	int sock;  /* to it, until it has exec'd; owned */
 	uint32_t id;
 	int landlock; /* ABI that it restricts itself with, 0: none */
+	bool source;  /* something is attached at LAYOUT_SOURCE: no command may run */
 	int64_t started_us;
 } in = { .sock = -1 };
 
@@ -91,8 +92,8 @@ static void report(uint8_t type, uint32_t id, const void *body, size_t len)
 		end();
 }
 
-/* Hands the job to the waiting process. */
-static void start_job(struct wire_msg *msg)
+/* Hands the job, or what it waits for, to the process. */
+static void pass_on(struct wire_msg *msg)
 {
 	if (msg->head.type == DI_EXEC) {
 		in.state = COMMAND;
@@ -115,13 +116,19 @@ static void on_control(void)
 		return;
 	if (r <= 0 || !wire_allow(accepted[in.state], msg.head.type))
 		end();
-	if (msg.head.type == DI_END)
+	if (msg.head.type == DI_END || (msg.head.type == DI_EXEC && in.source))
 		end();
 	if (msg.head.type == DI_KILL)
 		kill(-1, SIGKILL);
 	else
-		start_job(&msg);
+		pass_on(&msg);
 	wire_msg_fini(&msg);
+}
+
+static void attach(int mount, const char *where)
+{
+	if (syscall(SYS_move_mount, mount, "", AT_FDCWD, where, MOVE_MOUNT_F_EMPTY_PATH) < 0)
+		end();
 }
 
 static void on_handover(void)
@@ -134,9 +141,10 @@ static void on_handover(void)
 		return;
 	if (r <= 0)
 		end();
-	if (syscall(SYS_move_mount, msg.fds[0], "", AT_FDCWD, LAYOUT_WORKSPACE,
-		    MOVE_MOUNT_F_EMPTY_PATH) < 0)
-		end();
+	attach(msg.fds[0], LAYOUT_WORKSPACE);
+	in.source = msg.n_fds > 1;
+	if (in.source)
+		attach(msg.fds[1], LAYOUT_SOURCE);
 	wire_msg_fini(&msg);
 	if (lock_keep_capabilities(CAP(CAP_KILL), &err) < 0)
 		end();

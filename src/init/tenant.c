@@ -15,12 +15,12 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "init/file.h"
 #include "init/lock.h"
 #include "ipc/messages.h"
 #include "sandbox/filter.h"
 #include "sandbox/knobs.h"
 #include "sandbox/layout.h"
+#include "worker/file.h"
 
 /* Where the tenant keeps its end of init's socket until exec: above what init inherited. */
 #define TENANT_SOCK LAYOUT_FD_CONTROL
@@ -148,29 +148,48 @@ static _Noreturn void run_command(struct wire_msg *msg, int ruleset)
 	refuse(id, EXEC_STAGE_EXEC, errno);
 }
 
+/* -1 when nothing is attached there. */
+static int open_source(void)
+{
+	struct statx stx;
+
+	if (statx(AT_FDCWD, LAYOUT_SOURCE, AT_SYMLINK_NOFOLLOW, 0, &stx) < 0 ||
+	    !(stx.stx_attributes & STATX_ATTR_MOUNT_ROOT))
+		return -1;
+	return open(LAYOUT_SOURCE, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+/* The next job. A commit without its job is of one that ended before it came. */
+static void next_job(struct wire_msg *msg)
+{
+	struct pollfd p = { .fd = TENANT_SOCK, .events = POLLIN };
+	int r;
+
+	do {
+		if (poll(&p, 1, -1) < 0 && errno != EINTR)
+			_exit(126);
+		r = wire_recv(TENANT_SOCK, &wire_di, msg);
+	} while (r == -EAGAIN || (r == 1 && msg->head.type == DI_COMMIT));
+	if (r <= 0 || msg->head.type != DI_FILE)
+		_exit(0);
+}
+
 /* Serves file jobs until init goes away. */
 static _Noreturn void serve_files(struct wire_msg *msg, int ruleset)
 {
+	struct file_place place = { .sock = TENANT_SOCK };
 	struct err err;
-	int workspace;
 
 	if (lock_landlock_enforce(ruleset, &err) < 0)
 		_exit(126);
-	workspace = open(LAYOUT_WORKSPACE, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (workspace < 0)
+	place.workspace = open(LAYOUT_WORKSPACE, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	place.source = open_source();
+	if (place.workspace < 0)
 		_exit(126);
 	for (;;) {
-		struct pollfd p = { .fd = TENANT_SOCK, .events = POLLIN };
-
-		file_worker_job(msg, TENANT_SOCK, workspace);
+		file_worker_job(msg, &place);
 		wire_msg_fini(msg);
-		if (poll(&p, 1, -1) < 0 && errno != EINTR)
-			_exit(126);
-		int r = wire_recv(TENANT_SOCK, &wire_di, msg);
-		if (r == -EAGAIN)
-			continue;
-		if (r <= 0 || msg->head.type != DI_FILE)
-			_exit(0);
+		next_job(msg);
 	}
 }
 

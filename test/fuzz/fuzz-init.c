@@ -2,8 +2,9 @@
 /*
  * What airlockd sends towards init, byte by byte: a datagram with descriptors goes through the
  * wire's check, and a DI_FILE that passes it is done by the file worker in a small tree that has
- * links outside, a FIFO and nested folders. Whatever the input: one ID_FILE_END answers each job,
- * no descriptor stays open, and the folder beside the workspace keeps its one file as it was.
+ * links outside, a FIFO and nested folders, with a second one to be merged. Whatever the input: one
+ * ID_FILE_END answers each job, no descriptor stays open, and the folder beside the workspace keeps
+ * its one file as it was.
  *
  * Input: 1 byte number of descriptors, 1 byte length of the datagram, 2 bytes length of the
  * specification, the datagram, the specification, and the bytes in the pipe.
@@ -23,16 +24,19 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
-#include "init/file-usage.h"
-#include "init/file.h"
+#include "worker/file-usage.h"
+#include "worker/file.h"
 
 #define PIPE_MAX 60000u
+#define READING \
+	(UINT64_C(1) << FILE_READ | UINT64_C(1) << FILE_LIST | UINT64_C(1) << FILE_PACK | \
+	 UINT64_C(1) << FILE_MERGE)
 #define CANARY "outside"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static char top[] = "/dev/shm/fuzz-init-XXXXXX";
-static int top_fd = -1, ws = -1, outside = -1;
+static int top_fd = -1, ws = -1, outside = -1, source = -1;
 
 static void remove_all(void)
 {
@@ -64,11 +68,18 @@ static void make_tree(void)
 {
 	fd_close(&ws);
 	fd_close(&outside);
+	fd_close(&source);
 	remove_all();
-	assert(mkdirat(top_fd, "ws", 0755) == 0 && mkdirat(top_fd, "out", 0755) == 0);
+	assert(mkdirat(top_fd, "ws", 0755) == 0 && mkdirat(top_fd, "out", 0755) == 0 &&
+	       mkdirat(top_fd, "source", 0755) == 0);
 	ws = openat(top_fd, "ws", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	outside = openat(top_fd, "out", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	source = openat(top_fd, "source", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	put(outside, "c", CANARY);
+	assert(mkdirat(source, "d", 0755) == 0);
+	put(source, "d/n", "new");
+	put(source, "f", "new");
+	assert(symlinkat("../out", source, "ld") == 0);
 	put(ws, "f", "inside");
 	assert(mkdirat(ws, "d", 0755) == 0 && mkdirat(ws, "d/e", 0755) == 0);
 	put(ws, "d/e/g", "deep");
@@ -120,7 +131,7 @@ static void run_job(const struct wire_msg *msg)
 	int socks[2];
 
 	assert(wire_pair_open(socks, &err) == 0);
-	file_worker_job(msg, socks[1], ws);
+	file_worker_job(msg, &(struct file_place){ socks[1], ws, source });
 	fd_close(&socks[1]);
 	check_answers(socks[0]);
 	fd_close(&socks[0]);
@@ -204,13 +215,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	_cleanup_fd_ int spec = full_memfd(data + datagram, spec_len);
 	assert(pipe2(pipes, O_CLOEXEC) == 0);
 	/* A job that reads gets the write end of a pipe that nobody empties. */
-	bool reads = datagram > 8 && data[8] == FILE_READ;
+	bool reads = datagram > 8 && data[8] < 64 && ((READING >> data[8]) & 1);
 	if (!reads) {
 		rest = rest < PIPE_MAX ? rest : PIPE_MAX;
 		assert(write(pipes[1], data + datagram + spec_len, rest) == (ssize_t)rest);
 		fd_close(&pipes[1]);
 	}
 	send_and_run(data, datagram, spec, reads ? pipes[1] : pipes[0], n_fds);
+	/* Little may be left. */
+	if (datagram > 8 && (data[8] == FILE_REMOVE || data[8] == FILE_TRIM))
+		rounds = 0;
 	fd_close(&pipes[0]);
 	fd_close(&pipes[1]);
 	fd_close(&spec);

@@ -33,19 +33,28 @@ struct file_target {
 	int base;	  /* owned: O_PATH descriptor of the deepest folder that exists */
 	const char *rest; /* folders to be made in it, "" when there are none */
 	const char *name;
-	bool exists; /* then st is of the old file, never a link */
+	bool exists; /* then st is of what is there; of file_target_find never a link */
 	struct stat st;
 };
 
 /* openat2 beneath dir; EAGAIN (something was renamed or mounted meanwhile) is retried a bounded
  * number of times. mode counts with O_CREAT and O_TMPFILE. */
 int file_open(int dir, const char *path, int flags, unsigned mode);
+/* The same for a path that no link may be in: -ELOOP. */
+int file_open_plain(int dir, const char *path, int flags, unsigned mode);
 
 /* The same for a path of a tenant, following links, with the missing pairs cut out of *path. */
 int file_open_path(int workspace_fd, struct file_path *path, int flags);
 
+/* "/proc/self/fd/<n>": the open file itself as a path, for calls that want one. */
+#define FILE_SELF (sizeof("/proc/self/fd/") + 3 * sizeof(int))
+void file_self(int fd, char ret[FILE_SELF]);
+
 /* Fills *ret, *path is used up. -EISDIR: it names a folder, -ENOTDIR: a parent is a file. */
 int file_target_find(int workspace_fd, struct file_path *path, struct file_target *ret);
+/* The same for an entry as it is, a folder or a link too: the last component is not followed,
+ * slashes behind it are cut off. -EISDIR: it is "." or ends in "..". */
+int file_entry_find(int workspace_fd, struct file_path *path, struct file_target *ret);
 void file_target_fini(struct file_target *t);
 
 /* Makes the folders of t->rest, mode 0755. Returns a descriptor of the folder that the file goes

@@ -26,146 +26,11 @@
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/mem.h"
-#include "init/file-usage.h"
-#include "init/file.h"
-
-static char top[64];
-static int top_fd = -1, ws = -1, outside = -1;
-
-static int setup(void **state)
-{
-	const char *tmp = getenv("TMPDIR");
-
-	(void)state;
-	snprintf(top, sizeof(top), "%.40s/test-file-XXXXXX", tmp ? tmp : "/dev/shm");
-	assert_non_null(mkdtemp(top));
-	top_fd = open(top, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	assert_int_equal(mkdirat(top_fd, "ws", 0755), 0);
-	assert_int_equal(mkdirat(top_fd, "wsx", 0755), 0);
-	ws = openat(top_fd, "ws", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	outside = openat(top_fd, "wsx", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	file_pause_ms = 2000;
-	return 0;
-}
-
-/* Everything below dir, however deep, without following anything. */
-static void clear_dir(int dir)
-{
-	pid_t pid = fork();
-
-	if (pid == 0) {
-		if (fchdir(dir) == 0)
-			execl("/usr/bin/find", "find", ".", "-mindepth", "1", "-delete",
-			      (char *)NULL);
-		_exit(1);
-	}
-	waitpid(pid, NULL, 0);
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	clear_dir(top_fd);
-	rmdir(top);
-	fd_close(&top_fd);
-	fd_close(&ws);
-	fd_close(&outside);
-	return 0;
-}
+#include "worker/file-usage.h"
+#include "worker/file.h"
+#include "worker/test-rig.h"
 
 /* ---- helpers --------------------------------------------------------------------------------- */
-
-static void put(int dir, const char *name, const char *text)
-{
-	_cleanup_fd_ int fd = openat(dir, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-
-	assert_true(fd >= 0);
-	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
-}
-
-static void make_link(const char *target, int dir, const char *name)
-{
-	assert_int_equal(symlinkat(target, dir, name), 0);
-}
-
-static void check(int dir, const char *name, const char *text)
-{
-	char got[256] = { 0 };
-	_cleanup_fd_ int fd = openat(dir, name, O_RDONLY | O_CLOEXEC);
-
-	if (!text) {
-		assert_int_equal(fd, -1);
-		return;
-	}
-	assert_true(fd >= 0);
-	assert_true(read(fd, got, sizeof(got) - 1) >= 0);
-	assert_string_equal(got, text);
-}
-
-static int count_entries(int dir)
-{
-	struct file_usage usage;
-
-	assert_int_equal(file_usage(dir, &usage), 0);
-	return (int)usage.inodes;
-}
-
-struct result {
-	struct id_file end;
-	bool announced;
-	struct id_file first;
-};
-
-static int spec_of(const void *text, size_t len)
-{
-	int fd = memfd_create("spec", MFD_CLOEXEC);
-
-	assert_true(fd >= 0);
-	assert_int_equal(write(fd, text, len), len);
-	return fd;
-}
-
-static struct result job_raw(const struct di_file *ask, int spec, int pipe)
-{
-	struct wire_msg msg = { .head = { WIRE_VERSION, DI_FILE, 0, 77 },
-				.body_len = sizeof(*ask),
-				.fds = { spec, pipe, -1, -1 },
-				.n_fds = pipe >= 0 ? 2 : 1 };
-	struct result res = { 0 };
-	struct err err;
-	int socks[2];
-
-	assert_int_equal(wire_pair_open(socks, &err), 0);
-	memcpy(msg.body, ask, sizeof(*ask));
-	file_worker_job(&msg, socks[1], ws);
-	fd_close(&socks[1]);
-	for (;;) {
-		struct wire_msg got;
-		int r = wire_recv(socks[0], &wire_id, &got);
-		assert_int_equal(r, 1);
-		assert_int_equal(got.head.id, 77);
-		if (got.head.type == ID_FILE) {
-			assert_false(res.announced);
-			res.announced = true;
-			memcpy(&res.first, got.body, sizeof(res.first));
-			continue;
-		}
-		assert_int_equal(got.head.type, ID_FILE_END);
-		memcpy(&res.end, got.body, sizeof(res.end));
-		break;
-	}
-	struct wire_msg none;
-	assert_int_equal(wire_recv(socks[0], &wire_id, &none), 0);
-	fd_close(&socks[0]);
-	return res;
-}
-
-static struct result job(const struct di_file *ask, const char *path, int pipe)
-{
-	_cleanup_fd_ int spec = spec_of(path, strlen(path) + 1);
-
-	return job_raw(ask, spec, pipe);
-}
 
 /* Writes text; announced says how many bytes were promised. */
 static struct result do_write_full(const char *path, const char *text, uint64_t announced,
@@ -349,7 +214,7 @@ static pid_t start_reader(const char *path, int pipe_end, int sock)
 				.fds = { spec_of(path, strlen(path) + 1), pipe_end, -1, -1 },
 				.n_fds = 2 };
 	memcpy(msg.body, &ask, sizeof(ask));
-	file_worker_job(&msg, sock, ws);
+	file_worker_job(&msg, &(struct file_place){ .sock = sock, .workspace = ws, .source = -1 });
 	_exit(0);
 }
 
@@ -585,9 +450,10 @@ static void a_wrong_length_changes_nothing(void **state)
 		const char *path, *text;
 		uint64_t announced;
 	} rows[] = {
-		{ "old", "abc", 4 },	 { "old", "abc", 2 },	       { "old", "", 1 },
-		{ "old", "abc", 0 },	 { "new", "abc", 9 },	       { "x/y/new", "abc", 9 },
-		{ "x/y/new", "abc", 1 }, { "old", "abc", UINT64_MAX },
+		{ "old", "abc", 4 },	 { "old", "abc", 2 },
+		{ "old", "", 1 },	 { "old", "abc", 0 },
+		{ "new", "abc", 9 },	 { "x/y/new", "abc", 9 },
+		{ "x/y/new", "abc", 1 }, { "old", "abc", UINT64_MAX - 1 },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -694,7 +560,7 @@ static void the_quota_counts_what_is_there_less_what_is_replaced(void **state)
 	check(ws, "b", NULL);
 	assert_int_equal(do_write_full("a", text, 40000, quota, 0644).end.code, FILE_OK);
 	assert_int_equal(do_write_full("a", "small", 5, 1, 0644).end.code, FILE_ERR_QUOTA);
-	assert_int_equal(do_write_full("b", text, UINT64_MAX, quota, 0644).end.code,
+	assert_int_equal(do_write_full("b", text, UINT64_MAX - 1, quota, 0644).end.code,
 			 FILE_ERR_QUOTA);
 	/* A second name keeps the old blocks alive. */
 	assert_int_equal(linkat(ws, "a", ws, "a2", 0), 0);
@@ -742,29 +608,12 @@ static void usage_of_a_sparse_file_is_what_is_allocated(void **state)
 	assert_true(u.bytes < 1 << 20);
 }
 
-/* A chain of folders with a file beside each, so that every level has entries left on the way back.
- */
-static void make_chain(unsigned depth)
-{
-	_cleanup_fd_ int dir = openat(ws, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-	for (unsigned i = 0; i < depth; i++) {
-		assert_int_equal(mkdirat(dir, "m", 0755), 0);
-		put(dir, "a", "1");
-		put(dir, "z", "2");
-		int next = openat(dir, "m", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		assert_true(next >= 0);
-		fd_close(&dir);
-		dir = next;
-	}
-}
-
 static void usage_walks_trees_deeper_than_any_path(void **state)
 {
 	struct file_usage u;
 
 	(void)state;
-	make_chain(3000);
+	make_chain(ws, 3000);
 	assert_int_equal(file_usage(ws, &u), 0);
 	assert_int_equal(u.inodes, 1 + 3 * 3000);
 }
@@ -774,7 +623,7 @@ static void usage_beyond_its_depth_is_an_error_not_a_wrong_sum(void **state)
 	const struct di_file ask = { .op = FILE_USAGE };
 
 	(void)state;
-	make_chain(FILE_USAGE_DEPTH + 10);
+	make_chain(ws, TREE_DEPTH + 10);
 	struct result r = job(&ask, ".", -1);
 	assert_int_equal(r.end.code, FILE_ERR_SYSTEM);
 	assert_int_equal(r.end.errno_code, EOVERFLOW);
@@ -803,23 +652,6 @@ static void usage_counts_many_files_and_bushy_folders(void **state)
 }
 
 /* ---- races ----------------------------------------------------------------------------------- */
-
-static pid_t start_swapper(int dir, const char *a, const char *b)
-{
-	pid_t pid = fork();
-
-	assert_true(pid >= 0);
-	if (pid > 0)
-		return pid;
-	for (;;)
-		syscall(SYS_renameat2, dir, a, dir, b, 2 /* RENAME_EXCHANGE */);
-}
-
-static void stop(pid_t pid)
-{
-	kill(pid, SIGKILL);
-	waitpid(pid, NULL, 0);
-}
 
 /* A folder and a link that leads outside change places all the time. */
 static void swapping_a_folder_with_a_link_never_leads_outside(void **state)
@@ -892,7 +724,7 @@ static void moving_folders_during_the_walk_ends_it_cleanly(void **state)
 	struct file_usage u;
 
 	(void)state;
-	make_chain(60);
+	make_chain(ws, 60);
 	assert_int_equal(mkdirat(ws, "x", 0755), 0);
 	pid_t pid = start_swapper(ws, "m/m/m/m/m", "x");
 	for (int i = 0; i < 60; i++) {
@@ -968,14 +800,14 @@ static void no_descriptor_stays_open(void **state)
 	do_write("b/b/c", "y");
 	do_write("f/x", "y");
 	do_write_full("n/m", "abc", 9, 1 << 20, 0644);
-	make_chain(40);
+	make_chain(ws, 40);
 	count_entries(ws);
 	int after = dup(0);
 	close(after);
 	assert_int_equal(before, after);
 }
 
-#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define T(f) cmocka_unit_test_setup_teardown(f, rig_setup, rig_teardown)
 
 int main(void)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "init/file-path.h"
+#include "worker/file-path.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,11 +15,11 @@
 /* As the kernel's MAXSYMLINKS. */
 #define LINK_HOPS 40
 
-int file_open(int dir, const char *path, int flags, unsigned mode)
+static int open_how(int dir, const char *path, int flags, unsigned mode, uint64_t resolve)
 {
 	struct open_how how = { .flags = (uint64_t)(unsigned)flags | O_CLOEXEC,
 				.mode = mode,
-				.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS |
+				.resolve = resolve | RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS |
 					   RESOLVE_NO_XDEV };
 
 	if (knob_off(KNOB_BENEATH))
@@ -32,6 +32,31 @@ int file_open(int dir, const char *path, int flags, unsigned mode)
 			return -errno;
 	}
 	return -EAGAIN;
+}
+
+int file_open(int dir, const char *path, int flags, unsigned mode)
+{
+	return open_how(dir, path, flags, mode, 0);
+}
+
+int file_open_plain(int dir, const char *path, int flags, unsigned mode)
+{
+	return open_how(dir, path, flags, mode, RESOLVE_NO_SYMLINKS);
+}
+
+void file_self(int fd, char ret[FILE_SELF])
+{
+	static const char folder[] = "/proc/self/fd/";
+	char digits[3 * sizeof(int)];
+	size_t n = 0;
+
+	memcpy(ret, folder, sizeof(folder));
+	ret += sizeof(folder) - 1;
+	for (unsigned rest = (unsigned)fd; n == 0 || rest > 0; rest /= 10)
+		digits[n++] = (char)('0' + rest % 10);
+	while (n > 0)
+		*ret++ = digits[--n];
+	*ret = '\0';
 }
 
 static size_t part_end(const struct file_path *p, size_t at)
@@ -242,6 +267,40 @@ int file_target_find(int workspace_fd, struct file_path *path, struct file_targe
 			return r;
 	}
 	return -ELOOP;
+}
+
+/* "a/./" is a. What is "." alone, or ends in "..", stays. */
+static void cut_tail(struct file_path *p)
+{
+	for (;;) {
+		if (p->len > 1 && p->text[p->len - 1] == '/')
+			p->len--;
+		else if (p->len > 2 && p->text[p->len - 1] == '.' && p->text[p->len - 2] == '/')
+			p->len--;
+		else
+			break;
+	}
+	p->text[p->len] = '\0';
+}
+
+int file_entry_find(int workspace_fd, struct file_path *path, struct file_target *ret)
+{
+	struct file_target t = { .base = -1 };
+
+	cut_tail(path);
+	int r = open_parent(workspace_fd, path, &t);
+	if (r < 0)
+		return r;
+	if (!*t.rest) {
+		t.exists = fstatat(t.base, t.name, &t.st, AT_SYMLINK_NOFOLLOW) == 0;
+		if (!t.exists && errno != ENOENT) {
+			r = -errno;
+			fd_close(&t.base);
+			return r;
+		}
+	}
+	*ret = t;
+	return 0;
 }
 
 void file_target_fini(struct file_target *t)
