@@ -3,8 +3,8 @@
  * Uploads, downloads, archives. The server's stream and the core's call hold each other back; a
  * request in between has nothing of the bytes.
  *
- * An upload's body is asked for when the worker has begun, so what is known before (a folder in the
- * way, the quota) is told to a client that has sent nothing. A download that breaks after its head
+ * An upload's body is asked for when its turn has come: one that waits in line has sent nothing but
+ * what its socket holds. A download that breaks after its head
  * was sent ends by breaking the connection, never with the last chunk.
  */
 #include "api/handlers.h"

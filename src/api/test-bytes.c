@@ -83,7 +83,7 @@ static void an_upload_is_passed_on_piece_by_piece(void **state)
 	ask(&x, "PUT", SESSION "/files?path=a%20b", "hello");
 	assert_string_equal(fake.path, "a b");
 	assert_int_equal(fake.upload_size, 5);
-	/* Nothing is asked of the client before the worker has begun. */
+	/* Nothing is asked of the client before its turn. */
 	assert_false(x.streams || x.wants_body);
 	fake.upload.wanted(fake.data);
 	assert_true(x.streams);
@@ -241,6 +241,19 @@ static void a_slow_client_pauses_the_worker(void **state)
 	assert_true(fake.download.bytes(fake.data, STR("ghij")));
 	fake.download.done(fake.data, NULL);
 	assert_answer(&x, 200, "abcdefghij");
+}
+
+static void the_last_piece_may_fill_the_queue(void **state)
+{
+	struct http_exchange x;
+
+	ask(&x, "GET", SESSION "/files?path=a", NULL);
+	x.queue_room.max = 4;
+	fake.download.begun(fake.data, 5);
+	assert_false(fake.download.bytes(fake.data, STR("abcde")));
+	fake.download.done(fake.data, NULL);
+	assert_answer(&x, 200, "abcde");
+	assert_int_equal(fake.resumed, 0);
 }
 
 static void a_download_that_breaks_never_ends(void **state)
@@ -457,6 +470,7 @@ int main(void)
 		TEST(any_type_of_body_is_bytes),
 		TEST(a_download_has_its_length_and_name),
 		TEST(a_slow_client_pauses_the_worker),
+		TEST(the_last_piece_may_fill_the_queue),
 		TEST(a_download_that_breaks_never_ends),
 		TEST(a_missing_file_is_404),
 		TEST(a_client_that_hangs_up_ends_the_reading),

@@ -27,7 +27,9 @@
 #define LIMIT_KEEPALIVE_MS 75000
 #define LIMIT_JSON_BODY (1u * MIB)
 #define LIMIT_DRAIN (128u * MIB)
-#define LIMIT_DRAIN_REFUSED (16u * MIB)
+/* More than an upload may have where nothing else is configured: a client that is cut off while it
+ * sends one with a wrong key would see a lost connection and not its 401, and send it again. */
+#define LIMIT_DRAIN_REFUSED (64u * MIB)
 #define LIMIT_DRAIN_MS 30000
 #define LIMIT_BODIES_ALL (256u * MIB)
 #define LIMIT_BODIES_TENANT (96u * MIB)

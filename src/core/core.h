@@ -218,7 +218,7 @@ struct files_call *files_write(struct core *c, struct session *s, struct str pat
  * The same lines, the same words. Nothing of a transfer is kept but what is on its way. */
 
 struct files_upload_ops {
-	/* files_give may be called: first when the worker has begun, then after each false. */
+	/* files_give may be called: first when the worker has the job, then after each false. */
 	void (*wanted)(void *data);
 	/* Once; until then the old file is there, and for ever when it failed. */
 	void (*done)(void *data, uint64_t size, const struct err *err);
@@ -234,7 +234,7 @@ void files_give_end(struct files_call *call);
 struct files_download_ops {
 	/* Before the first byte; size of the file, of an archive 0. */
 	void (*begun)(void *data, uint64_t size);
-	/* False: no more until files_resume. */
+	/* False: no more until files_resume, but done when that was the last. */
 	bool (*bytes)(void *data, struct str bytes);
 	/* Once. After begun an error has no words for the client. */
 	void (*done)(void *data, const struct err *err);

@@ -165,7 +165,7 @@ struct runtime_file *runtime_file_usage(struct runtime *rt, const struct runtime
 #define RUNTIME_GIVE_MAX (64u * 1024)
 
 struct runtime_upload_ops {
-	/* Bytes may be given: first when the worker has begun, then after each false of
+	/* Bytes may be given: first when the worker has the job, then after each false of
 	 * runtime_upload_give. */
 	void (*wanted)(void *data);
 	/* Once. On success all that was given is in the file; else nothing was changed. */
@@ -191,7 +191,8 @@ struct runtime_download_ops {
 	/* Before the first byte. result->size: of the file, which comes exactly or fails; of an
 	 * archive nothing is known. */
 	void (*begun)(void *data, const struct runtime_file_result *result);
-	/* Valid during the call. False: nothing more until runtime_download_resume. */
+	/* Valid during the call. False: nothing more until runtime_download_resume, but done when
+	 * that was the last. */
 	bool (*bytes)(void *data, struct str bytes);
 	/* Once. */
 	void (*done)(void *data, const struct runtime_file_result *result, const struct err *err);

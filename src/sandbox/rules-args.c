@@ -50,7 +50,7 @@
 static const struct rule_clause clauses_fcntl[] = {
 	REFUSE(BOTH, EPERM, IS(1, F_SETLEASE)),
 	REFUSE(BOTH, EPERM, IS(1, F_NOTIFY)),
-	REFUSE(TENANT | RULE_DAEMON, EPERM, IS(1, F_SETPIPE_SZ)),
+	REFUSE(TENANT, EPERM, IS(1, F_SETPIPE_SZ)),
 	REFUSE(BOTH, EPERM, IS(1, F_SETDELEG_)),
 };
 LIST(fcntl, 0);
