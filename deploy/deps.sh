@@ -10,7 +10,8 @@ cache=${CACHE:-/var/cache/airlock}
 
 declare -A packages=(
 	[build]="gcc meson ninja-build pkg-config python3 libuv1-dev libjansson-dev libsqlite3-dev
-		libssl-dev libcurl4-openssl-dev libseccomp-dev libc-ares-dev node-llhttp libcmocka-dev git"
+		libssl-dev libcurl4-openssl-dev libseccomp-dev libc-ares-dev node-llhttp libcmocka-dev git
+		libarchive-dev zlib1g-dev"
 	[run]="mmdebstrap btrfs-progs ca-certificates"
 	[test]="python3-pytest python3-pip clang-format cppcheck strace caddy libclang-rt-14-dev clang"
 	[fuzz]="clang libclang-rt-14-dev"

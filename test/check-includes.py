@@ -41,6 +41,9 @@ OUTSIDE = {
     "ares.h": ("gateway/",),
     "llhttp.h": ("http/",),
     "curl/curl.h": ("cli/",),
+    "archive.h": ("worker/unarchive.c",),
+    "archive_entry.h": ("worker/unarchive.c",),
+    "zlib.h": ("worker/zip.c",),
     "uv.h": ("loop/", "http/", "store/", "core/", "api/", "gateway/", "daemon/", "cli/"),
 }
 HEAP = re.compile(r"\b(malloc|calloc|realloc|strdup|asprintf|mem_alloc|xmalloc)\s*\(")

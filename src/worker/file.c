@@ -118,6 +118,8 @@ static const struct {
 	[FILE_REMOVE] = { job_remove, 1, FILE_RECURSIVE },
 	[FILE_MOVE] = { job_move, 2, FILE_REPLACE },
 	[FILE_MKDIR] = { job_mkdir, 1, 0 },
+	[FILE_PACK] = { job_pack, 1, 0 },
+	[FILE_UNPACK] = { job_unpack, 1, 0 },
 	[FILE_TRIM] = { job_trim, 1, 0 },
 	[FILE_MERGE] = { job_merge, 1, 0 },
 };

@@ -7,7 +7,8 @@
  *
  * Everything it opens is opened by openat2 beneath those descriptors (file-path.h). It never
  * executes, maps or loads anything of the tree, never blocks on a FIFO, and gives a pipe that stays
- * silent for FILE_PAUSE_MS up. Static buffers only; no heap, no stdio, no recursion.
+ * silent for FILE_PAUSE_MS up. Static buffers only; no stdio, no recursion; the heap is used by the
+ * process that reads a foreign archive alone, and goes with it (unpack.c).
  *
  * Answers, all with the id of the job; a refusal is ID_FILE_END alone:
  *
@@ -24,6 +25,9 @@
  *           FILE_REPLACE replaces a file or link, or an empty folder by a folder; otherwise
  *           FILE_ERR_EXISTS. A folder into itself: FILE_ERR_SYSTEM, EINVAL.
  *   MKDIR   ID_FILE_END. FILE_ERR_EXISTS: there is a file.
+ *   PACK    ID_FILE, the bytes, ID_FILE_END. A file that shrinks while it is sent, or can't be read,
+ *           ends it with an error: the archive is cut short.
+ *   UNPACK  ID_FILE_END
  *   TRIM    ID_FILE_END
  *   MERGE   ID_FILE_END. The path of a conflict is relative to the folder.
  *

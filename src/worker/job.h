@@ -75,5 +75,7 @@ int job_list(struct job *j);
 int job_remove(struct job *j);
 int job_move(struct job *j);
 int job_mkdir(struct job *j);
+int job_pack(struct job *j);
+int job_unpack(struct job *j);
 int job_trim(struct job *j);
 int job_merge(struct job *j);

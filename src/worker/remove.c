@@ -17,7 +17,7 @@
  * a mode that dir may be given, 0: none. */
 static int remove_one(int dir, const char *name, bool folder, mode_t relax, uint64_t *count)
 {
-	for (int i = 0; i < 4; i++) {
+	for (int i = 0; i < JOB_NAME_TRIES; i++) {
 		if (unlinkat(dir, name, folder ? AT_REMOVEDIR : 0) == 0) {
 			++*count;
 			return 1;
@@ -29,10 +29,14 @@ static int remove_one(int dir, const char *name, bool folder, mode_t relax, uint
 		/* It is the other kind: swapped, or the kind was not known. */
 		if (errno == EISDIR || errno == ENOTDIR)
 			folder = errno == EISDIR;
-		else if (errno != EACCES || !relax || job_chmod(dir, relax) < 0)
+		else if (errno != EACCES || !relax)
 			return -errno;
+		else if (job_chmod(dir, relax) < 0)
+			return -EACCES;
+		else
+			relax = 0;
 	}
-	return -EACCES;
+	return -EAGAIN;
 }
 
 /* A folder that its owner made unreadable. */

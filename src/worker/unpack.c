@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * FILE_UNPACK. The archive is unpacked by a process of its own, so that what its reader allocates,
+ * or breaks, ends with it. It works in a new folder of ours at the top, which becomes the folder
+ * that was asked for by one rename; whatever happens before, it is removed.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "worker/file-usage.h"
+#include "worker/file.h"
+#include "worker/job.h"
+#include "worker/move.h"
+#include "worker/remove.h"
+#include "worker/unarchive.h"
+
+#define CPU_SECONDS (UNARCHIVE_MS / 1000)
+
+struct outcome {
+	int error;
+	struct unarchive u;
+};
+
+static _Noreturn void child(struct unarchive *u, int report)
+{
+	const struct rlimit cpu = { CPU_SECONDS, CPU_SECONDS };
+	struct outcome out = { .error = 0 };
+
+	setrlimit(RLIMIT_CPU, &cpu);
+	out.error = unarchive(u);
+	out.u = *u;
+	_exit(job_write_all(report, (const char *)&out, sizeof(out)) < 0);
+}
+
+/* Runs it; fills *u. -JOB_ARCHIVE without a word of the child: it died of the archive. */
+static int run_child(struct unarchive *u)
+{
+	struct outcome out;
+	int pipes[2], status;
+
+	if (pipe2(pipes, O_CLOEXEC) < 0)
+		return -errno;
+	_cleanup_fd_ int reader = pipes[0], writer = pipes[1];
+	pid_t pid = fork();
+	if (pid < 0)
+		return -errno;
+	if (pid == 0)
+		child(u, writer);
+	fd_close(&writer);
+	ssize_t n;
+	do {
+		n = read(reader, &out, sizeof(out));
+	} while (n < 0 && errno == EINTR);
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (n != (ssize_t)sizeof(out)) {
+		u->fault = FILE_ARCHIVE_BROKEN;
+		return -JOB_ARCHIVE;
+	}
+	*u = out.u;
+	return out.error;
+}
+
+static int find_room(struct job *j, struct unarchive *u)
+{
+	struct file_usage usage;
+
+	u->room = UINT64_MAX;
+	if (!j->ask->quota)
+		return 0;
+	int r = file_usage(j->workspace, &usage);
+	if (r < 0)
+		return r;
+	if (usage.inodes >= FILE_INODES_MAX)
+		return -JOB_INODES;
+	r = job_check_quota(j, usage.bytes, 0);
+	if (r >= 0)
+		u->room = j->ask->quota - usage.bytes;
+	return r;
+}
+
+/* Gives the folder its name. */
+static int place(struct job *j, const char *own, int folder, const struct file_target *t)
+{
+	unsigned made = 0;
+	int r = fchmod(folder, 0755) < 0 ? -errno : 0;
+
+	if (r < 0)
+		return r;
+	_cleanup_fd_ int dir = file_target_make(t, &made);
+	r = dir < 0 ? dir : move_entry(j->workspace, own, dir, t->name, RENAME_NOREPLACE);
+	if (r < 0)
+		file_target_unmake(t, made);
+	return r;
+}
+
+static int unpack_to(struct job *j, const struct file_target *t)
+{
+	struct unarchive u = { .pipe = j->pipe };
+	char own[JOB_NAME];
+	uint64_t removed = 0;
+	int r = find_room(j, &u);
+
+	if (r >= 0)
+		r = job_random_name(own);
+	if (r < 0)
+		return r;
+	if (mkdirat(j->workspace, own, 0700) < 0)
+		return -errno;
+	_cleanup_fd_ int folder = file_open(j->workspace, own, O_RDONLY | O_DIRECTORY, 0);
+	u.root = folder;
+	r = folder < 0 ? folder : run_child(&u);
+	if (r >= 0)
+		r = place(j, own, folder, t);
+	if (r >= 0)
+		j->answer.size = u.files;
+	else
+		remove_entry(j->workspace, own, &removed);
+	if (r == -EDQUOT || r == -ENOSPC)
+		j->answer.used = j->ask->quota ? j->ask->quota - u.room + u.bytes : u.bytes;
+	j->fault = u.fault;
+	return r;
+}
+
+int job_unpack(struct job *j)
+{
+	struct file_target t = { .base = -1 };
+	int r;
+
+	if (j->pipe < 0)
+		return -EINVAL;
+	r = file_entry_find(j->workspace, &job_path, &t);
+	if (r == -EISDIR)
+		return -EEXIST;
+	if (r >= 0)
+		r = t.exists ? -EEXIST : unpack_to(j, &t);
+	file_target_fini(&t);
+	return r;
+}
