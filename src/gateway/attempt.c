@@ -25,7 +25,6 @@
 #include "gateway/stub.h"
 #include "http/head.h"
 #include "http/status.h"
-#include "sandbox/knobs.h"
 
 #define TLS_PORT 443
 #define HTTP_PORT 80
@@ -320,28 +319,6 @@ static struct egress_question question_of(struct attempt *a)
 	return q;
 }
 
-/* The decision; in test builds a rung may be off, and what it alone refuses passes. */
-static enum egress_code decide(const struct egress_question *q)
-{
-	static const struct {
-		enum egress_code code;
-		enum knob rung;
-	} off[] = {
-		{ EGRESS_NO_RULE, KNOB_EGRESS_RULES },
-		{ EGRESS_ADDR_CLASS, KNOB_EGRESS_ADDRESS },
-		{ EGRESS_REBIND_SUSPECTED, KNOB_EGRESS_ADDRESS },
-		{ EGRESS_NOT_TLS, KNOB_EGRESS_SNI },
-		{ EGRESS_NO_SNI, KNOB_EGRESS_SNI },
-		{ EGRESS_SNI_MISMATCH, KNOB_EGRESS_SNI },
-	};
-	enum egress_code code = egress_decide(q);
-
-	for (size_t i = 0; i < ARRAY_SIZE(off); i++)
-		if (off[i].code == code && knob_off(off[i].rung))
-			return EGRESS_OK;
-	return code;
-}
-
 static void on_addresses(void *data, const struct inet_addr *addrs, size_t n)
 {
 	struct attempt *a = data;
@@ -352,7 +329,7 @@ static void on_addresses(void *data, const struct inet_addr *addrs, size_t n)
 	if (n)
 		memcpy(a->addrs, addrs, n * sizeof(*addrs));
 	struct egress_question q = question_of(a);
-	enum egress_code code = decide(&q);
+	enum egress_code code = gateway_decide(&q);
 	if (code) {
 		refuse(a, code, "");
 		return;
@@ -370,7 +347,7 @@ static void judge_name(struct attempt *a)
 {
 	take_session(a);
 	struct egress_question q = question_of(a);
-	enum egress_code code = decide(&q);
+	enum egress_code code = gateway_decide(&q);
 	if (code) {
 		refuse(a, code, "");
 		return;
@@ -633,7 +610,7 @@ static void on_hello(struct attempt *a, enum egress_hello what, struct str name)
 	q.sni = what == EGRESS_HELLO_NAME ? &sni : NULL;
 	/* Its own place among the tunnels is no reason any more. */
 	q.counted = false;
-	enum egress_code code = decide(&q);
+	enum egress_code code = gateway_decide(&q);
 	if (code)
 		refuse(a, code, "");
 	else

@@ -153,6 +153,11 @@ void sandbox_pending_less(struct sandbox *sb);
 /* One refusal of this sandbox. */
 void sandbox_denied(struct sandbox *sb, const char *host);
 
+/* ---- judge.c ---- */
+
+/* The decision. Every way in asks this, and none decides by itself. */
+enum egress_code gateway_decide(const struct egress_question *q);
+
 /* ---- Small things ---- */
 
 /* Time-outs in milliseconds, shorter in tests. */
