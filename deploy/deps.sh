@@ -12,7 +12,8 @@ declare -A packages=(
 	[build]="gcc meson ninja-build pkg-config python3 libuv1-dev libjansson-dev libsqlite3-dev
 		libssl-dev libcurl4-openssl-dev libseccomp-dev libc-ares-dev node-llhttp libcmocka-dev git"
 	[run]="mmdebstrap btrfs-progs ca-certificates"
-	[test]="python3-pytest python3-pip clang-format cppcheck strace caddy libclang-rt-14-dev clang"
+	[test]="python3-pytest python3-pip clang-format cppcheck strace caddy libclang-rt-14-dev clang
+		dnsmasq-base iproute2 openssl"
 	[fuzz]="clang libclang-rt-14-dev"
 	[bench]="bubblewrap runc tinyproxy-bin dnsmasq-base iproute2 openssl"
 	[vm]="qemu-system-x86 mmdebstrap e2fsprogs"
