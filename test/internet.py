@@ -130,6 +130,16 @@ class Internet:
         finally:
             _setns(self.host)
 
+    @contextlib.contextmanager
+    def another_namespace(self):
+        """This thread, for a while, in a new namespace with nothing but loopback."""
+        _unshare()
+        try:
+            _ip("link", "set", "lo", "up")
+            yield
+        finally:
+            _setns(self.host)
+
     # ---- Names ----
 
     def names(self, rows):

@@ -21,7 +21,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 
 import clients  # noqa: E402
-import egress  # noqa: E402
+import gateway  # noqa: E402
 import harness  # noqa: E402
 from harness import KEYS  # noqa: E402
 
@@ -410,7 +410,7 @@ class Bench:
         self.table.at_most("stop, s", p50(stops), 1)
 
     def egress(self):
-        egress.Egress(self).run()
+        gateway.Egress(self).run()
 
     # ---- All of it ----
 
