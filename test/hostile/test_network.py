@@ -31,8 +31,9 @@ from harness import KEYS
 from nameserver import NameServer
 
 LIAR = "93.184.216.59"
-# Addresses of the host that are public in the world, for the name below.
-OWN, OWN6, OWN_NAME, OWN6_NAME = "93.184.219.7", "2606:2800:220:1::77", "own.here.good.test", "own6.here.good.test"
+# Addresses of the host that are public in the world, and names for them.
+OWN, OWN6 = "93.184.219.7", "2606:2800:220:1::77"
+OWN_NAME, OWN6_NAME = "own.here.good.test", "own6.here.good.test"
 CANARY_PORT = 9443
 
 Probe = collections.namedtuple("Probe", "number name function red elsewhere why")

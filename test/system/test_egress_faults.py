@@ -106,9 +106,11 @@ SAME = ["WWW.GOOD.TEST", "www.good.test.", "WwW.gOOd.tEsT."]
 PORTS = ["", "0", "80", "22", "65536", "0443", "+443", "-443", "443x", "0x1bb", "https", "4430",
          "44_3", "99999999999999999999443"]
 # Bytes that no target holds: the head is malformed, whatever the name.
-NEVER = ["www.good.test\0.evil.test", "www.good.test\r", "www.good.test\n", "www.good.test ", "\twww.good.test",
+NEVER = ["www.good.test\0.evil.test", "www.good.test\r", "www.good.test\n", "www.good.test ",
+         "\twww.good.test",
          "w\xc3\xbcw.good.test", "www\xe3\x80\x82good.test", "\xef\xbc\x91\xef\xbc\x92\xef\xbc\x97.0.0.1",
-         "www.good.test#x", "www.good.test\\", "www|good.test", "{www}.good.test", "www.good.test\x7f", "www.good.test\x1b[31m"]
+         "www.good.test#x", "www.good.test\\", "www|good.test", "{www}.good.test",
+         "www.good.test\x7f", "www.good.test\x1b[31m"]
 
 
 def test_address_literals_are_refused_in_every_spelling(world, session):
@@ -315,25 +317,29 @@ def message(*extensions):
     return reach.record(reach.hello_message(b"".join(extensions)))
 
 
+def named(*names):
+    return message(reach.server_name(*names))
+
+
 # What is sent: (code behind CONNECT www.good.test, code on the direct path, host there); None: allowed.
 HELLOS = {
     "plain": (message(NAME), None, None, "www.good.test"),
-    "upper case and dot": (message(reach.server_name(b"WWW.good.Test.")), None, None, "www.good.test"),
+    "upper case and dot": (named(b"WWW.good.Test."), None, None, "www.good.test"),
     "encrypted hello beside it": (message(ECH, NAME), None, None, "www.good.test"),
     "encrypted hello alone": (message(ECH), "no_sni", "no_sni", ""),
     "no extension": (message(), "no_sni", "no_sni", ""),
-    "empty name": (message(reach.server_name(b"")), "no_sni", "no_sni", ""),
+    "empty name": (named(b""), "no_sni", "no_sni", ""),
     "empty list": (message(reach.extension(0, b"\0\0")), "no_sni", "no_sni", ""),
-    "two entries": (message(reach.server_name(b"www.good.test", b"evil.test")), "no_sni", "no_sni", ""),
+    "two entries": (named(b"www.good.test", b"evil.test"), "no_sni", "no_sni", ""),
     "two extensions": (message(NAME, reach.server_name(b"evil.test")), "no_sni", "no_sni", ""),
-    "another name": (message(reach.server_name(b"evil.test")), "sni_mismatch", "no_rule", "evil.test"),
-    "another allowed name": (message(reach.server_name(b"exact.test")), "sni_mismatch", None, "exact.test"),
-    "an address": (message(reach.server_name(b"93.184.216.34")), "sni_mismatch", "literal", "93.184.216.34"),
-    "a number": (message(reach.server_name(b"2130706433")), "sni_mismatch", "literal", "2130706433"),
-    "NUL in the name": (message(reach.server_name(b"www.good.test\0.evil.test")), "sni_mismatch", "bad_host", ""),
-    "line end in the name": (message(reach.server_name(b"www.good.test\r\n")), "sni_mismatch", "bad_host", ""),
-    "UTF-8 in the name": (message(reach.server_name("wüw.good.test".encode())), "sni_mismatch", "bad_host", ""),
-    "longer than a name": (message(reach.server_name(b"w" * 300)), "no_sni", "no_sni", ""),
+    "another name": (named(b"evil.test"), "sni_mismatch", "no_rule", "evil.test"),
+    "another allowed name": (named(b"exact.test"), "sni_mismatch", None, "exact.test"),
+    "an address": (named(b"93.184.216.34"), "sni_mismatch", "literal", "93.184.216.34"),
+    "a number": (named(b"2130706433"), "sni_mismatch", "literal", "2130706433"),
+    "NUL in the name": (named(b"www.good.test\0.evil.test"), "sni_mismatch", "bad_host", ""),
+    "line end in the name": (named(b"www.good.test\r\n"), "sni_mismatch", "bad_host", ""),
+    "UTF-8 in the name": (named("wüw.good.test".encode()), "sni_mismatch", "bad_host", ""),
+    "longer than a name": (named(b"w" * 300), "no_sni", "no_sni", ""),
     "one byte records": (reach.record(reach.hello_message(NAME), 1), None, None, "www.good.test"),
     "a whole 16 KiB": (reach.hello("www.good.test", 16384), None, None, "www.good.test"),
     "more than 16 KiB": (reach.hello("www.good.test", 16385 + 5, 8000), "not_tls", "not_tls", ""),
@@ -345,8 +351,12 @@ HELLOS = {
     "server hello": (reach.record(b"\2" + reach.hello_message(NAME)[1:]), "not_tls", "not_tls", ""),
     "empty record": (b"\x16\x03\x01\x00\x00" + message(NAME), "not_tls", "not_tls", ""),
     "lengths that lie": (message(NAME[:-1] + b"t\0\0"), "not_tls", "not_tls", ""),
-    "behind another message": (reach.record(b"\0\0\0\0" + reach.hello_message(NAME)), "not_tls", "not_tls", ""),
-    "before another message": (reach.record(reach.hello_message(NAME) + b"\1\0\0\0"), "not_tls", "not_tls", ""),
+    "behind another message": (
+        reach.record(b"\0\0\0\0" + reach.hello_message(NAME)), "not_tls", "not_tls", ""
+    ),
+    "before another message": (
+        reach.record(reach.hello_message(NAME) + b"\1\0\0\0"), "not_tls", "not_tls", ""
+    ),
 }
 
 
