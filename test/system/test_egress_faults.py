@@ -200,6 +200,7 @@ FINE = {
     "no host": LINE + "\r\n",
     "a host that differs": LINE + "Host: evil.test\r\n\r\n",
     "credentials": LINE + "Host: x\r\nProxy-Authorization: Basic c2VjcmV0OnNlY3JldA==\r\n\r\n",
+    "expectation": LINE + "Expect: 100-continue\r\n\r\n",
     "forwarded": LINE + "Via: 1.1 relay\r\nForwarded: for=127.0.0.1\r\nX-Forwarded-Host: evil.test\r\n"
     "X-Forwarded-For: 10.0.0.1\r\n\r\n",
     "keep-alive": LINE + "Connection: keep-alive\r\nProxy-Connection: keep-alive\r\n\r\n",
@@ -916,6 +917,81 @@ def test_a_gateway_that_is_killed_again_and_again_comes_back(world, session):
         os.kill(world.gateway, signal.SIGKILL)
         result, _ = one(world, session, ["proxy", {"authority": GOOD}])
         assert (result["status"], result["got"]) == (200, 100)
+
+
+def test_a_gateway_that_hangs_holds_up_no_command_and_no_answer(world, session):
+    one(world, session, ["proxy", {"authority": "evil.test:443"}])
+    with stopped(world.gateway):
+        for _ in range(3):
+            began = time.monotonic()
+            assert world.server.exec(session, "echo ok")["stdout"] == "ok\n"
+            assert time.monotonic() - began < 2
+        began = time.monotonic()
+        assert [brief(event) for event in world.asked(session)] == [deny("evil.test", "no_rule")]
+        assert time.monotonic() - began < 5
+        with world.opened() as other:
+            assert world.server.exec(other, "echo ok")["stdout"] == "ok\n"
+    assert one(world, session, ["proxy", {"authority": GOOD}])[0]["got"] == 100
+
+
+def test_files_of_the_log_go_when_they_are_old_and_their_session_is_gone(world, session):
+    one(world, session, ["proxy", {"authority": "evil.test:443"}])
+    gone = world.session()
+    one(world, gone, ["proxy", {"authority": "evil.test:443"}])
+    fresh = world.session()
+    one(world, fresh, ["proxy", {"authority": "evil.test:443"}])
+    for ended in (gone, fresh):
+        world.server.delete("/v1/sessions/" + ended)
+    other = os.path.join(world.log_dir, "notes.txt")
+    link = os.path.join(world.log_dir, "sbx_link.jsonl")
+    target = os.path.join(world.net.folder, "target")
+    for path in (other, target):
+        open(path, "w").close()
+    os.symlink(target, link)
+    old = time.time() - 31 * 86400
+    files = [os.path.join(world.log_dir, name + ".jsonl") for name in (session, gone)]
+    for path in files + [other, target]:
+        os.utime(path, (old, old))
+    os.utime(link, (old, old), follow_symlinks=False)
+    # A new one looks at once.
+    os.kill(world.gateway, signal.SIGKILL)
+    harness.wait_until(lambda: not os.path.exists(files[1]), 15, "the old file is gone")
+    assert os.path.exists(files[0]) and os.path.exists(other) and os.path.exists(target)
+    assert os.path.exists(os.path.join(world.log_dir, fresh + ".jsonl"))
+    for path in (other, link):
+        os.unlink(path)
+
+
+def test_a_log_with_lines_that_are_none_is_still_told(world, session):
+    one(world, session, ["proxy", {"authority": GOOD}])
+    path = os.path.join(world.log_dir, session + ".jsonl")
+    with open(path, "ab") as file:
+        file.write(b"\n{}\nnull\n\xff\xfe\n{\"ts\": 1}\n" + b"x" * 100000 + b"\n{\"ts\":1.0,\"decision\":")
+    (event,) = world.asked(session)
+    assert brief(event) == allow("www.good.test")
+    assert world.reach(session, ["proxy", {"authority": "evil.test:443"}])[0]["status"] == 403
+    world.reach(session, ["proxy", {"authority": "other.test:443"}])
+    # The line behind the one that was cut off is lost with it, and no more.
+    hosts = [event["host"] for event in world.asked(session)]
+    assert hosts[0] == "www.good.test" and hosts[-1] == "other.test"
+    os.truncate(path, 0)
+
+
+def test_the_log_survives_a_restart_of_the_server(world):
+    with world.new_server(keep=True) as server:
+        session = server.create(egress=["exact.test"])
+        command = "curl -s https://evil.test/; curl -s https://no.exact.test/; true"
+        server.exec(session, command)
+        path = "/v1/sessions/%s/egress" % session
+        before = server.get(path).json
+        assert [event["host"] for event in before["events"]] == ["evil.test", "no.exact.test"]
+        state_dir = server.state_dir
+        server.stop()
+    with world.new_server(keep=True, state_dir=state_dir) as again:
+        assert again.get(path).json == before
+        again.exec(session, command)
+        assert len(again.get(path).json["events"]) == 4
+        again.delete("/v1/sessions/" + session)
 
 
 def test_an_airlockd_that_is_killed_leaves_a_log_that_is_right(world):
