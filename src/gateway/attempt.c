@@ -195,10 +195,24 @@ static void free_attempt(struct attempt *a)
 	free(a);
 }
 
+/* Its host was looked up or dialled when the sandbox ended: no byte passed, but it was tried. */
+static void log_unfinished(struct attempt *a)
+{
+	char reason[GATEWAY_REASON_MAX];
+	struct egress_event e = event_of(a);
+
+	egress_reason(EGRESS_ERROR, a->port, "unfinished", reason, sizeof(reason));
+	e.code = EGRESS_ERROR;
+	e.reason = reason;
+	journal_write(a->session->journal, &e);
+}
+
 void attempt_end(struct attempt *a)
 {
 	if (a->conn)
 		log_allowed(a, true);
+	else if (a->state == LOOKUP || a->state == DIAL)
+		log_unfinished(a);
 	free_attempt(a);
 }
 
@@ -248,17 +262,18 @@ static void reply(struct attempt *a, unsigned status)
 /* One rung of the ladder failed. */
 static void refuse(struct attempt *a, enum egress_code code, const char *word)
 {
-	bool speaks_http = a->kind == NET_PROXY || a->kind == NET_HTTP;
+	bool speaks_http = a->kind == NET_PROXY || a->kind == NET_HTTP, begun = a->state == FIRST;
 	unsigned status = speaks_http ? egress_proxy_status(code) : 0;
 
 	log_denial(a, code, word);
-	/* Whatever was begun ends as this denial. */
+	/* Whatever was begun ends as this denial, and nothing more is said about it. */
 	a->conn = 0;
-	if (status && a->state != FIRST) {
+	a->state = LINGER;
+	if (status && !begun) {
 		reply(a, status);
 		return;
 	}
-	if (a->state != FIRST && a->kind == NET_TLS && a->port != TLS_PORT)
+	if (!begun && a->kind == NET_TLS && a->port != TLS_PORT)
 		reset_on_close(a->near);
 	attempt_end(a);
 }
