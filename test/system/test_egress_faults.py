@@ -598,10 +598,13 @@ def test_attempts_in_every_state_end_with_their_sandbox(lied_to, liar, how):
             break
     assert how == "delete" or result["timed_out"] is (how == "time")
     assert lied_to.server.delete("/v1/sessions/" + session).status == 200
-    # Tunnels that were established have both lines; of the rest nobody was ever told "200".
+    # Tunnels that were established have both lines; what was being looked up or dialled is there too.
     events = lied_to.events(session, 8)
-    assert {event["decision"] for event in events} <= {"allow", "deny"}
     assert {event["host"] for event in events if event["decision"] == "allow"} == {"www.good.test"}
+    for name in ("never", "nowhere"):
+        found = [event for event in events if event["host"] == name + ".good.test"]
+        assert {event["reason"] for event in found} == {"proxy error: unfinished"}, events
+        assert {event["via"] for event in found} == {"proxy", "direct"} and len(found) == 16
     with lied_to.opened() as other:
         assert one(lied_to, other, ["proxy", {"authority": GOOD}])[0]["got"] == 100
     assert lied_to.gateway == pid
@@ -723,6 +726,25 @@ def test_a_flood_of_different_denials_is_counted_exactly(world):
     assert len(denied) <= 2 * 1100
     hosts = [event["host"] for event in denied if "repeat" not in event]
     assert len(hosts) == len(set(hosts)) >= 1000
+
+
+@pytest.mark.parametrize("name", ["evil.test", "www.good.test", "private.good.test"])
+@pytest.mark.parametrize("way", ["direct", "proxy"])
+def test_attempts_that_nobody_waits_for_are_counted_too(world, name, way):
+    """Sent and forgotten: whatever became of each, it is in the log, or in a count of it."""
+    n = 1000
+    code = (
+        "def fire():\n"
+        "    c = connect('1.2.3.4', 443) if WAY == 'direct' else connect(*PROXY)\n"
+        "    c.sendall(hello(NAME) if WAY == 'direct' else connect_head(NAME + ':443')); c.close()\n"
+        "for i in range(%d): fire()\n"
+        "last = direct('1.2.3.4', 443, NAME) if WAY == 'direct' else proxy(NAME + ':443')\n"
+        "show(0)\n" % n
+    )
+    session = world.session()
+    world.code(session, "NAME, WAY = %r, %r\n%s" % (name, way, code))
+    world.server.delete("/v1/sessions/" + session)
+    assert total(world.events(session)) == n + 1
 
 
 def test_a_counted_flood_is_written_when_the_minute_ends(hurried):
