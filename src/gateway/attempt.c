@@ -604,7 +604,7 @@ static size_t hello_wants(struct str in)
 
 static void on_hello(struct attempt *a, enum egress_hello what, struct str name)
 {
-	struct egress_host sni;
+	struct egress_host sni = { .kind = EGRESS_HOST_BAD };
 	struct egress_question q;
 
 	if (what == EGRESS_HELLO_NAME)
