@@ -13,7 +13,8 @@ declare -A packages=(
 		libssl-dev libcurl4-openssl-dev libseccomp-dev libc-ares-dev node-llhttp libcmocka-dev git
 		libarchive-dev zlib1g-dev"
 	[run]="mmdebstrap btrfs-progs ca-certificates"
-	[test]="python3-pytest python3-pip clang-format cppcheck strace caddy libclang-rt-14-dev clang"
+	[test]="python3-pytest python3-pip clang-format cppcheck strace caddy libclang-rt-14-dev clang
+		dnsmasq-base iproute2 openssl"
 	[fuzz]="clang libclang-rt-14-dev"
 	[bench]="bubblewrap runc tinyproxy-bin dnsmasq-base iproute2 openssl"
 	[vm]="qemu-system-x86 mmdebstrap e2fsprogs"

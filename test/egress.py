@@ -204,16 +204,12 @@ def fold(lines):
 
 
 class World:
-    def __init__(self, env=None, names=NAMES, hurry=None, knobs=None, policy=POLICY, start=True):
+    def __init__(self, names=NAMES, policy=POLICY, start=True):
         self._env = {
             "SANDBOX_EGRESS_POLICY": json.dumps(policy),
             "SANDBOX_EGRESS_DNS": internet.NAME_SERVER,
-            "AIRLOCK_TEST_HURRY": str(hurry) if hurry else None,
         }
-        self._env.update(env or {})
         self._names = names
-        self._knobs = knobs
-        self._build = harness.KNOBS_BUILD if hurry or knobs else None
         self._start = start
 
     def __enter__(self):
@@ -234,12 +230,12 @@ class World:
     def __exit__(self, *exc_info):
         return self._stack.__exit__(*exc_info)
 
-    def new_server(self, env=None, hurry=None, **options):
+    def new_server(self, env=None, hurry=None, knobs=None, **options):
         env = dict(self._env, **(env or {}))
         if hurry:
             env["AIRLOCK_TEST_HURRY"] = str(hurry)
-        build = harness.KNOBS_BUILD if hurry else self._build
-        return harness.Server(env, build=build, knobs=self._knobs, **options)
+        build = harness.KNOBS_BUILD if hurry or knobs else None
+        return harness.Server(env, build=build, knobs=knobs, **options)
 
     @contextlib.contextmanager
     def beside(self, env=None, **options):

@@ -180,13 +180,12 @@ def question(name, kind=1, number=0x1234, labels=None):
 
 
 def dns(name, kind=1, server="9.9.9.9", tcp=False, labels=None):
-    """rcode and number of answers; None: silence."""
+    """rcode (None: silence), number of answers, address."""
     message = question(name, kind, labels=labels)
     if tcp:
         s = connect(server, 53)
         s.sendall(struct.pack(">H", len(message)) + message)
-        answer, _ = read_end(s, 1)
-        answer = answer[2:]
+        answer = read_end(s, 1)[0][2:]
     else:
         family = socket.AF_INET6 if ":" in server else socket.AF_INET
         s = socket.socket(family, socket.SOCK_DGRAM)
@@ -195,6 +194,8 @@ def dns(name, kind=1, server="9.9.9.9", tcp=False, labels=None):
         s.send(message)
         answer = s.recv(65536)
     s.close()
+    if len(answer) < 12:
+        return {"rcode": None, "answers": 0, "address": None}
     flags, _, answers = struct.unpack(">HHH", answer[2:8])
     address = None
     if answers and kind == 1:

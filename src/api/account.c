@@ -51,8 +51,8 @@ void handle_usage(struct request *r)
 	json_out_int(&o, "commands_running", t->commands_running);
 	json_out_int(&o, "requests_available", rate_available(&t->rate, clock_monotonic_us()));
 	json_out_int(&o, "persistent_open", count_persistent(c, t));
-	json_out_int(&o, "snapshots_stored", 0);
-	json_out_int(&o, "snapshot_bytes", 0);
+	json_out_int(&o, "snapshots_stored", t->snapshots_stored);
+	json_out_int(&o, "snapshot_bytes", (int64_t)t->snapshot_bytes);
 	put_month(&o, c, t);
 	json_out_end_object(&o);
 	request_reply(r, 200, buf_str(o.buf));

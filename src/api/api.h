@@ -11,6 +11,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <uv.h>
 
@@ -26,6 +27,8 @@ struct api_config {
 	uint64_t upload_max;	    /* SANDBOX_UPLOAD_MAX_MB in bytes */
 	const char *preview_domain; /* NULL: none; copied */
 	const char *egress_log_dir; /* NULL: none; borrowed */
+	bool snapshots;		    /* SANDBOX_SNAPSHOTS */
+	int64_t snapshot_days;	    /* SANDBOX_SNAPSHOT_RETENTION_DAYS */
 	/* Writes of the store that failed since the start; NULL: nobody counts. */
 	uint64_t (*store_errors)(void *data);
 	void *store_data;

@@ -18,6 +18,7 @@ const struct tenant_limit_field tenant_limit_fields[] = {
 const size_t tenant_limit_n_fields = ARRAY_SIZE(tenant_limit_fields);
 
 static char template_name[] = "sandbox-base:latest";
+static char snapshot_texts[2][8] = { "before", "out" };
 
 void fake_reset(void)
 {
@@ -33,6 +34,16 @@ void fake_reset(void)
 			     .created_us = 1000000,
 			     .accessed_us = 2000000 },
 		.has_session = true,
+		.snapshot = { .id = "snap_0123456789abcdef",
+			      .session_id = "sbx_0123456789ab",
+			      .tenant = &fake.a,
+			      .name = snapshot_texts[0],
+			      .path = snapshot_texts[1],
+			      .template_name = template_name,
+			      .size_bytes = 1234,
+			      .created_us = 3000000,
+			      .expires_us = 5000000 },
+		.has_snapshot = true,
 	};
 	clock_fake(1000000, 1700000000000000);
 	fake.a.limits.requests_per_minute = fake.b.limits.requests_per_minute = 10;
@@ -151,6 +162,60 @@ void session_disk_used(struct core *c, struct session *s, runtime_stat_fn fn, vo
 	fake.data = data;
 }
 
+static void take_path(struct str path)
+{
+	snprintf(fake.path, sizeof(fake.path), "%.*s", (int)path.len, path.data);
+}
+
+int snapshot_check_limit(struct core *c, struct tenant *t, struct err *err)
+{
+	return fake.snapshots_full ? err_slug(err, EDQUOT, "snapshot_limit", "full") : 0;
+}
+
+void snapshot_create(struct core *c, struct session *s, struct str name, struct str path,
+		     snapshot_fn fn, void *data)
+{
+	fake.named = name.data != NULL;
+	snprintf(fake.name, sizeof(fake.name), "%.*s", (int)name.len, name.data ? name.data : "");
+	take_path(path);
+	fake.snapshot_done = fn;
+	fake.data = data;
+}
+
+struct snapshot *snapshot_find(struct core *c, const struct tenant *t, struct str id)
+{
+	return snapshot_next(c, t, NULL) && str_eq(id, str_of(fake.snapshot.id)) ? &fake.snapshot
+										 : NULL;
+}
+
+struct snapshot *snapshot_next(struct core *c, const struct tenant *t, const struct snapshot *prev)
+{
+	return fake.has_snapshot && !prev && t == fake.snapshot.tenant ? &fake.snapshot : NULL;
+}
+
+void snapshot_delete(struct core *c, struct snapshot *snapshot, snapshot_fn fn, void *data)
+{
+	fake.has_snapshot = false;
+	fake.snapshot_done = fn;
+	fake.data = data;
+}
+
+void snapshot_restore(struct core *c, struct session *s, struct str id, struct str path,
+		      snapshot_fn fn, void *data)
+{
+	snprintf(fake.name, sizeof(fake.name), "%.*s", (int)id.len, id.data);
+	take_path(path);
+	fake.snapshot_done = fn;
+	fake.data = data;
+}
+
+void session_fork(struct core *c, struct session *s, unsigned count, fork_fn fn, void *data)
+{
+	fake.fork_count = count;
+	fake.fork_done = fn;
+	fake.data = data;
+}
+
 int exec_start(struct core *c, struct session *s, const struct exec_params *p,
 	       const struct exec_ops *ops, void *data, struct exec **ret, struct err *err)
 {
@@ -168,11 +233,6 @@ int exec_start(struct core *c, struct session *s, const struct exec_params *p,
 void exec_detach(struct exec *e)
 {
 	fake.exec_detached = true;
-}
-
-static void take_path(struct str path)
-{
-	snprintf(fake.path, sizeof(fake.path), "%.*s", (int)path.len, path.data);
 }
 
 struct files_call *files_read(struct core *c, struct session *s, struct str path, files_read_fn fn,

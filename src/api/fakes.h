@@ -10,6 +10,7 @@
 
 #include "api/api.h"
 #include "core/core.h"
+#include "core/snapshot.h"
 #include "http/server.h"
 
 #ifndef FAKES_CORE_ONLY
@@ -108,6 +109,13 @@ struct fake_core {
 	uint32_t depth;
 	bool flag; /* recursive, replace */
 	bool file_detached;
+	struct snapshot snapshot; /* "snap_0123456789abcdef" of a, while has_snapshot */
+	bool has_snapshot, snapshots_full;
+	snapshot_fn snapshot_done;
+	fork_fn fork_done;
+	bool named;	/* the snapshot was given a name */
+	char name[128]; /* that name; or the id that was asked for */
+	unsigned fork_count;
 	void *data;
 	unsigned outputs; /* that are not freed yet */
 	uint32_t posture;

@@ -52,6 +52,18 @@ void handle_remove(struct request *r);
 void handle_move(struct request *r);
 void handle_mkdir(struct request *r);
 
+/* snapshots.c */
+enum { SNAPSHOT_NAME, SNAPSHOT_PATH, SNAPSHOT_FIELDS };
+enum { RESTORE_ID, RESTORE_PATH, RESTORE_FIELDS };
+enum { FORK_COUNT, FORK_SECRETS, FORK_FIELDS };
+const char *snapshots_off(const struct request *r);
+bool snapshot_limit(struct request *r);
+void handle_snapshot_create(struct request *r);
+void handle_restore(struct request *r);
+void handle_snapshot_list(struct request *r);
+void handle_snapshot_delete(struct request *r);
+void handle_fork(struct request *r);
+
 /* account.c */
 void handle_usage(struct request *r);
 void handle_egress_policy(struct request *r);

@@ -32,6 +32,12 @@ static const char *check_no_controls(struct str text)
 	return NULL;
 }
 
+/* Blanks at the ends do not count, and a tab is one. */
+static const char *check_trimmed_name(struct str text)
+{
+	return check_no_controls(str_trim(text));
+}
+
 static const char *check_cursor(struct str text)
 {
 	bool ok = text.len && text.len <= 64;
@@ -165,16 +171,22 @@ static const struct field admin_list_fields[] = {
 };
 
 static const struct field snapshot_fields[] = {
-	{ "name", "A name for people.", .type = FIELD_STRING, .nullable = true, .max_chars = 100,
-	  .check = check_no_controls },
-	{ "path", "The folder to keep.", .type = FIELD_STRING, .preset_text = ".",
-	  .check = path_check },
+	[SNAPSHOT_NAME] = { "name", "A name for people.", .type = FIELD_STRING, .nullable = true,
+			    .max_chars = 100, .check = check_trimmed_name },
+	[SNAPSHOT_PATH] = { "path", "The folder to keep.", .type = FIELD_STRING, .preset_text = ".",
+			    .check = path_check },
 };
 
 static const struct field restore_fields[] = {
-	{ "snapshot_id", "Which snapshot.", .type = FIELD_STRING, .required = true },
-	{ "path", "The folder to put it into.", .type = FIELD_STRING, .preset_text = ".",
-	  .check = path_check },
+	[RESTORE_ID] = { "snapshot_id", "Which snapshot.", .type = FIELD_STRING, .required = true },
+	[RESTORE_PATH] = { "path", "The folder to put it into.", .type = FIELD_STRING,
+			   .preset_text = ".", .check = path_check },
+};
+
+static const struct field fork_fields[] = {
+	[FORK_COUNT] = { "count", "How many new sessions.", .type = FIELD_INT, .preset = 1,
+			 .min = 1, .max = 16 },
+	[FORK_SECRETS] = { "secrets", "Whether they get the secrets, too.", .type = FIELD_BOOL },
 };
 
 static const struct field preview_fields[] = {
@@ -206,8 +218,9 @@ static const struct field preview_port_fields[] = {
 #define SNAPSHOT_ANSWERS \
 	{ "id", "string" }, { "name", "string" }, { "size_bytes", "integer" }, \
 		{ "session_id", "string" }, { "created_at", "number" }, \
+		{ "expires_at", "number|null" }, { "path", "string" }, \
 	{ \
-		"expires_at", "number|null" \
+		"template", "string" \
 	}
 #define END \
 	{ \
@@ -347,6 +360,10 @@ static const struct route_answer restore_answers[] = {
 	{ "path", "string" },
 	END,
 };
+static const struct route_answer fork_answers[] = {
+	{ "sessions", "array" },
+	END,
+};
 static const struct route_answer dropped_answers[] = {
 	{ "status", "string" },
 	{ "id", "string" },
@@ -381,11 +398,6 @@ static const char *audit_off(const struct request *r)
 	return "audit_off";
 }
 
-static const char *snapshots_off(const struct request *r)
-{
-	return "snapshots_off";
-}
-
 static const char *previews_off(const struct request *r)
 {
 	return "previews_off";
@@ -398,8 +410,9 @@ static const char *previews_off(const struct request *r)
 const struct route routes[] = {
 	{ "POST", "/v1/sessions", CALLER_TENANT, BODY_JSON, .secret = true, FIELDS(create_fields),
 	  .feature_off = create_feature_off, .handle = handle_session_create, .status = 201,
-	  .id = "createSession", .summary = "Start a session with an empty workspace",
-	  .answers = create_answers, .also = "400 403 409 501 503" },
+	  .id = "createSession",
+	  .summary = "Start a session with an empty workspace or with a snapshot's files",
+	  .answers = create_answers, .also = "400 403 404 409 501 503" },
 	{ "GET", "/v1/sessions", CALLER_TENANT, .handle = handle_session_list, .status = 200,
 	  .id = "listSessions", .summary = "The caller's sessions, newest first",
 	  .answers = list_answers },
@@ -459,19 +472,25 @@ const struct route routes[] = {
 	  .status = 200, .id = "listAudit", .summary = "What ran, newest first",
 	  .answers = audit_answers, .also = "501" },
 	{ "POST", "/v1/sessions/{session_id}/snapshots", CALLER_TENANT, BODY_JSON, TARGET_USE,
-	  FIELDS(snapshot_fields), .feature_off = snapshots_off, .status = 200,
-	  .id = "createSnapshot", .summary = "Keep a copy of a folder", .answers = snapshot_answers,
+	  FIELDS(snapshot_fields), .feature_off = snapshots_off, .limit = snapshot_limit,
+	  .handle = handle_snapshot_create, .status = 200, .id = "createSnapshot",
+	  .summary = "Keep a copy of a folder", .answers = snapshot_answers,
 	  .also = "400 501 503" },
 	{ "POST", "/v1/sessions/{session_id}/restore", CALLER_TENANT, BODY_JSON, TARGET_USE,
-	  FIELDS(restore_fields), .feature_off = snapshots_off, .status = 200,
-	  .id = "restoreSnapshot", .summary = "Put a snapshot's files into a folder",
+	  FIELDS(restore_fields), .feature_off = snapshots_off, .handle = handle_restore,
+	  .status = 200, .id = "restoreSnapshot", .summary = "Put a snapshot's files into a folder",
 	  .answers = restore_answers, .also = "400 409 501 503" },
-	{ "GET", "/v1/snapshots", CALLER_TENANT, .feature_off = snapshots_off, .status = 200,
-	  .id = "listSnapshots", .summary = "The caller's snapshots, newest first",
-	  .answers = snapshots_answers, .also = "501" },
+	{ "POST", "/v1/sessions/{session_id}/fork", CALLER_TENANT, BODY_JSON, TARGET_USE,
+	  FIELDS(fork_fields), .handle = handle_fork, .status = 201, .id = "forkSession",
+	  .summary = "New sessions that begin with this one's files", .answers = fork_answers,
+	  .also = "503" },
+	{ "GET", "/v1/snapshots", CALLER_TENANT, .feature_off = snapshots_off,
+	  .handle = handle_snapshot_list, .status = 200, .id = "listSnapshots",
+	  .summary = "The caller's snapshots, newest first", .answers = snapshots_answers,
+	  .also = "501" },
 	{ "DELETE", "/v1/snapshots/{snapshot_id}", CALLER_TENANT, .feature_off = snapshots_off,
-	  .status = 200, .id = "deleteSnapshot", .summary = "Delete a snapshot",
-	  .answers = dropped_answers, .also = "404 501" },
+	  .handle = handle_snapshot_delete, .status = 200, .id = "deleteSnapshot",
+	  .summary = "Delete a snapshot", .answers = dropped_answers, .also = "404 501" },
 	{ "POST", "/v1/sessions/{session_id}/previews", CALLER_TENANT, BODY_JSON, TARGET_USE,
 	  FIELDS(preview_fields), .feature_off = previews_off, .status = 200, .id = "openPreview",
 	  .summary = "A URL that reaches a port inside", .answers = preview_answers,

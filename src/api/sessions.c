@@ -3,6 +3,7 @@
 
 #include "api/json-out.h"
 #include "api/request.h"
+#include "api/session-json.h"
 #include "base/limits.h"
 #include "ipc/posture.h"
 
@@ -39,8 +40,8 @@ const char *create_feature_off(const struct request *r)
 {
 	const struct value *v = r->values;
 
-	if (v[CREATE_SNAPSHOT].set)
-		return "snapshots_off";
+	if (v[CREATE_SNAPSHOT].set && snapshots_off(r))
+		return snapshots_off(r);
 	return json_object_size(v[CREATE_SECRETS].json) ? "secrets_off" : NULL;
 }
 
@@ -53,6 +54,8 @@ static struct session_params take_params(const struct request *r, struct str egr
 					 .n_egress = json_array_size(v[CREATE_EGRESS].json),
 					 .persistent = v[CREATE_PERSISTENT].number != 0 };
 
+	if (v[CREATE_SNAPSHOT].set)
+		params.snapshot_id = v[CREATE_SNAPSHOT].text;
 	for (size_t i = 0; i < params.n_egress; i++) {
 		const json_t *item = json_array_get(v[CREATE_EGRESS].json, i);
 		egress[i] = (struct str){ json_string_value(item), json_string_length(item) };
@@ -69,6 +72,19 @@ static void refuse_egress(struct request *r, const struct err *err)
 
 	session_egress_refusal(r->api->core, r->tenant, &params, &text);
 	request_fail(r, err->slug, text.data);
+}
+
+void session_json_created(struct json_out *o, struct core *c, const struct session *s,
+			  struct str snapshot_id)
+{
+	put_session(o, c, s);
+	json_out_text(o, "status", "ready");
+	if (snapshot_id.data)
+		json_out_str(o, "snapshot_id", snapshot_id);
+	else
+		json_out_null(o, "snapshot_id");
+	put_empty_list(o, "secret_names");
+	json_out_text(o, "runtime", core_config_get(c)->runtime_name);
 }
 
 static void created(void *data, struct session *s, const struct err *err)
@@ -89,11 +105,8 @@ static void created(void *data, struct session *s, const struct err *err)
 	}
 	struct json_out o = request_json(r);
 	json_out_object(&o, NULL);
-	put_session(&o, r->api->core, s);
-	json_out_text(&o, "status", "ready");
-	json_out_null(&o, "snapshot_id");
-	put_empty_list(&o, "secret_names");
-	json_out_text(&o, "runtime", core_config_get(r->api->core)->runtime_name);
+	const struct value *from = &r->values[CREATE_SNAPSHOT];
+	session_json_created(&o, r->api->core, s, from->set ? from->text : (struct str){ NULL, 0 });
 	json_out_end_object(&o);
 	request_reply(r, 201, buf_str(o.buf));
 }

@@ -69,6 +69,7 @@ int cmd_run(const struct cli_command *self, int argc, char **argv);
 int cmd_status(const struct cli_command *self, int argc, char **argv);
 int cmd_doctor(const struct cli_command *self, int argc, char **argv);
 int cmd_sandbox(const struct cli_command *self, int argc, char **argv);
+int cmd_snapshots(const struct cli_command *self, int argc, char **argv);
 int cmd_files(const struct cli_command *self, int argc, char **argv);
 int cmd_image(const struct cli_command *self, int argc, char **argv);
 int cmd_volume(const struct cli_command *self, int argc, char **argv);

@@ -17,7 +17,6 @@
 #include "cli/sse.h"
 
 #define CLIENT_LOOPBACK "http://127.0.0.1"
-#define SECONDS_CALL 90L
 #define SECONDS_RAW 300L
 /* A stream carries a ping every 15 s. */
 #define SECONDS_SILENT 60L
@@ -348,7 +347,7 @@ int client_call_with(struct client *c, const char *method, const char *path, con
 int client_call(struct client *c, const char *method, const char *path, const json_t *body,
 		json_t **ret, struct err *err)
 {
-	return client_call_with(c, method, path, body, RETRY_MAX, SECONDS_CALL, ret, err);
+	return client_call_with(c, method, path, body, RETRY_MAX, CLIENT_SECONDS, ret, err);
 }
 
 int client_raw(struct client *c, const char *method, const char *path, const struct buf *body,

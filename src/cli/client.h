@@ -18,6 +18,8 @@
 
 #define CLIENT_URL_DEFAULT "http://127.0.0.1:8000"
 #define CLIENT_BODY_MAX (1u << 30)
+#define CLIENT_SECONDS 90L
+#define CLIENT_SLOW_SECONDS 240L /* snapshots, and whatever begins with one */
 
 struct client {
 	void *curl;   /* owned; a CURL handle, which keeps the connection */

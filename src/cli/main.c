@@ -13,7 +13,9 @@ static const struct cli_command commands[] = {
 	  "[--keep] "
 	  "[--json] -- COMMAND...",
 	  "run one command isolated; without SANDBOX_API_URL on a server of its own", cmd_run },
-	{ "sandbox", "create|list|show|exec|rm|egress", "sandboxes of a server", cmd_sandbox },
+	{ "sandbox", "create|list|show|exec|rm|egress|snapshot|restore|fork",
+	  "sandboxes of a server", cmd_sandbox },
+	{ "snapshots", "list|rm", "stored copies of files", cmd_snapshots },
 	{ "files", "read|write|put|get|archive", "files in a sandbox", cmd_files },
 	{ "usage", "[--json]", "limits and what is used of them", cmd_usage },
 	{ "policy", "[--json]", "hosts that sandboxes may reach", cmd_policy },

@@ -9,6 +9,7 @@
 #include "cli/client.h"
 #include "cli/session.h"
 #include "cli/show.h"
+#include "cli/snapshots.h"
 
 #define TIMEOUT_DEFAULT 15
 #define EGRESS_LIMIT_DEFAULT 200
@@ -219,6 +220,9 @@ int cmd_sandbox(const struct cli_command *self, int argc, char **argv)
 		  "", sandbox_exec },
 		{ "sandbox rm", "ID...", "", sandbox_rm },
 		{ "sandbox egress", "[--limit N] [--json] ID", "", sandbox_egress },
+		{ "sandbox snapshot", "ID [--name N] [--path P] [--json]", "", snapshots_take },
+		{ "sandbox restore", "ID SNAPSHOT [--path P] [--json]", "", snapshots_restore },
+		{ "sandbox fork", "ID [--count N] [--json]", "", snapshots_fork },
 	};
 
 	(void)self;

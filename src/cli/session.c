@@ -10,6 +10,7 @@
 
 #include "base/limits.h"
 #include "base/mem.h"
+#include "cli/retry.h"
 #include "cli/show.h"
 
 /* ---- Words ----------------------------------------------------------------------------------- */
@@ -112,7 +113,9 @@ int session_create(struct client *c, const struct session_spec *spec, char **ret
 	/* A session whose id never arrived could not be deleted. */
 	c->patient = true;
 	if (r == 0)
-		r = client_call(c, "POST", "/v1/sessions", body, &answer, err);
+		r = client_call_with(c, "POST", "/v1/sessions", body, RETRY_MAX,
+				     spec->snapshot ? CLIENT_SLOW_SECONDS : CLIENT_SECONDS, &answer,
+				     err);
 	c->patient = false;
 	json_decref(body);
 	if (r < 0)

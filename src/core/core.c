@@ -85,6 +85,7 @@ static void core_free(struct core *c)
 {
 	while (c->newest)
 		session_remove(c, c->newest);
+	snapshots_free(c);
 	tenants_free(c);
 	keys_free(c);
 	egress_free(c);
@@ -104,6 +105,8 @@ int core_open(uv_loop_t *loop, const struct core_config *config, struct store *s
 	c->runtime = runtime;
 	c->limits_all = TENANT_LIMITS_DEFAULT;
 	int r = sessions_load(c, err);
+	if (r >= 0)
+		r = snapshots_load(c, err);
 	if (r >= 0)
 		r = usage_load(c, err);
 	if (r < 0) {

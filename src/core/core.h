@@ -36,6 +36,7 @@ struct core_config {
 	const char *imported;	  /* comma list of imported images; NULL: none; borrowed */
 	const char *runtime_name; /* "native" */
 	bool ephemeral;		  /* SANDBOX_SESSION_STATE=off */
+	int64_t snapshot_keep_us; /* SANDBOX_SNAPSHOT_RETENTION_DAYS; 0: for ever */
 	const char *lost_file;	  /* core_start writes the names of lost volumes there, one a line;
 				     NULL: nowhere; borrowed */
 };
@@ -92,6 +93,10 @@ struct disk {
 	uint64_t known;	  /* bytes, when last measured */
 	uint64_t pending; /* what may have been written since, at most */
 	int64_t at_us;	  /* monotonic, of the last such writing */
+	uint64_t shared;  /* of it, at most so much is shared with other volumes */
+	uint64_t held;	  /* what snapshots of it have, which it may stay charged for */
+	uint64_t forked;  /* the same of forks, at most */
+	bool stale;	  /* the hard limit is higher than it need be */
 };
 
 enum session_state { SESSION_CREATING, SESSION_READY, SESSION_ENDING };
@@ -132,8 +137,9 @@ struct session_params {
 
 typedef void (*session_fn)(void *data, struct session *s, const struct err *err);
 
-/* Slugs: template_not_permitted, egress_not_permitted, snapshot_not_found, persistent_unavailable,
- * session_limit, no_capacity, busy, stopping, internal. A refused create leaves nothing. */
+/* Slugs: template_not_permitted, egress_not_permitted, snapshot_not_found, snapshot_too_large,
+ * persistent_unavailable, session_limit, no_capacity, busy, stopping, internal. A refused create
+ * leaves nothing. */
 void session_create(struct core *c, struct tenant *t, const struct session_params *p, session_fn fn,
 		    void *data);
 /* The whole sentence about an egress that is refused, which may be longer than struct err holds. */

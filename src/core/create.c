@@ -12,7 +12,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/random.h"
-#include "core/parts.h"
+#include "core/create.h"
+#include "core/disk.h"
 #include "store/store.h"
 
 /* More than 20 items can become, were each a preset. */
@@ -67,15 +68,44 @@ static int check_template(const struct core *c, const struct session_params *p, 
 			list.data ? list.data : "");
 }
 
-static int no_capacity(struct err *err)
+int create_no_capacity(struct err *err)
 {
 	return err_slug(err, EAGAIN, "no_capacity",
 			"All sandbox workspaces are in use; try again shortly.");
 }
 
+int create_check_room(const struct core *c, const struct tenant *t, unsigned n, struct err *err)
+{
+	if (c->stopping)
+		return err_slug(err, ESHUTDOWN, "stopping",
+				"The server is stopping; try again shortly.");
+	if (t->sessions_open + n > t->limits.max_sessions)
+		return err_slug(err, EDQUOT, "session_limit",
+				"Session limit reached: %u of %u sessions are open. "
+				"Delete one first.",
+				t->sessions_open, t->limits.max_sessions);
+	if (c->n_sessions + n > c->config.max_sessions)
+		return create_no_capacity(err);
+	return 0;
+}
+
+static int check_snapshot(const struct core *c, const struct snapshot *from, struct err *err)
+{
+	if (!from)
+		return err_slug(err, ENOENT, "snapshot_not_found", "Snapshot not found");
+	if (from->size_bytes > c->config.quota_bytes)
+		return err_slug(err, EDQUOT, "snapshot_too_large",
+				"Snapshot '%s' (%.1f MB) doesn't fit in the workspace's %llu MB "
+				"disk quota.",
+				from->id, (double)from->size_bytes / MIB,
+				(unsigned long long)(c->config.quota_bytes / MIB));
+	return 0;
+}
+
 /* In the order of the contract, 3.1. */
 static int check_create(const struct core *c, const struct tenant *t,
-			const struct session_params *p, struct err *err)
+			const struct session_params *p, const struct snapshot *from,
+			struct err *err)
 {
 	int r;
 
@@ -87,34 +117,15 @@ static int check_create(const struct core *c, const struct tenant *t,
 		r = egress_check(c, t, p, err);
 	if (r < 0)
 		return r;
-	if (p->snapshot_id.data)
-		return err_slug(err, ENOENT, "snapshot_not_found", "Snapshot not found");
+	if (p->snapshot_id.data && check_snapshot(c, from, err) < 0)
+		return -err->code;
 	if (p->persistent)
 		return err_slug(err, ENOSYS, "persistent_unavailable",
 				"Persistent sandboxes are not available on this server.");
-	if (t->sessions_open >= t->limits.max_sessions)
-		return err_slug(err, EDQUOT, "session_limit",
-				"Session limit reached: %u of %u sessions are open. "
-				"Delete one first.",
-				t->sessions_open, t->limits.max_sessions);
-	if (c->n_sessions >= c->config.max_sessions)
-		return no_capacity(err);
-	return 0;
+	return create_check_room(c, t, 1, err);
 }
 
 /* ---- Making ---- */
-
-struct create {
-	struct core *c;
-	struct session *s; /* NULL: refused */
-	session_fn fn;	   /* NULL: answered */
-	void *data;
-	struct err err;
-	struct later later;
-	int64_t started_us;		      /* monotonic */
-	struct create *next;		      /* while waiting for an id */
-	struct create *open_prev, *open_next; /* while it has a session */
-};
 
 static void create_end(struct create *cr)
 {
@@ -126,6 +137,8 @@ static void create_end(struct create *cr)
 		cr->open_prev->open_next = cr->open_next;
 	else if (c->creates_open == cr)
 		c->creates_open = cr->open_next;
+	if (cr->from)
+		snapshot_unref(c, cr->from);
 	free(cr);
 	core_release(c);
 }
@@ -134,7 +147,9 @@ static void answer_create(struct create *cr, struct session *s, const struct err
 {
 	session_fn fn = take_ptr(cr->fn);
 
-	if (fn)
+	if (cr->fork)
+		fork_settled(take_ptr(cr->fork), cr, err);
+	else if (fn)
 		fn(cr->data, s, err);
 }
 
@@ -161,7 +176,7 @@ static void give_back_done(void *data, const struct err *err)
 static void say_failed(struct err *said, const struct session *s, const struct err *err)
 {
 	if (err->slug && strcmp(err->slug, "no_capacity") == 0) {
-		no_capacity(said);
+		create_no_capacity(said);
 		return;
 	}
 	log_event(LOG_ERROR, "session_create_failed", LOG_STR("session", s->id),
@@ -174,7 +189,7 @@ static void say_failed(struct err *said, const struct session *s, const struct e
 		err_slug(said, EIO, "internal", "Internal Server Error");
 }
 
-static void create_failed(struct create *cr, const struct err *err)
+void create_failed(struct create *cr, const struct err *err)
 {
 	struct core *c = cr->c;
 	struct session *s = cr->s;
@@ -193,22 +208,17 @@ static void create_failed(struct create *cr, const struct err *err)
 	create_end(cr);
 }
 
-static void on_stored(void *data, const struct err *err)
+void create_ready(struct create *cr, bool wanted)
 {
-	struct create *cr = data;
 	struct core *c = cr->c;
 	struct session *s = cr->s;
 
-	if (err) {
-		create_failed(cr, err);
-		return;
-	}
 	s->state = SESSION_READY;
 	egress_open(c, s);
 	s->idle_since_us = clock_monotonic_us();
 	c->n_ready++;
-	bool late = !cr->fn || (c->closed && c->config.ephemeral);
-	if (cr->fn)
+	bool late = !wanted || (c->closed && c->config.ephemeral);
+	if (wanted)
 		usage_add(c, s->tenant, 1, 0, 0);
 	session_ref(s);
 	answer_create(cr, s, NULL);
@@ -218,45 +228,57 @@ static void on_stored(void *data, const struct err *err)
 	create_end(cr);
 }
 
-static void on_volume(void *data, const struct err *err)
+static void on_stored(void *data, const struct err *err)
 {
 	struct create *cr = data;
-	struct session *s = cr->s;
+
+	if (err)
+		create_failed(cr, err);
+	else
+		create_ready(cr, cr->fn != NULL);
+}
+
+int create_row(const struct create *cr, struct buf *egress, struct store_session *ret,
+	       struct err *err)
+{
+	const struct session *s = cr->s;
+
+	for (size_t i = 0; i < s->egress.n; i++)
+		buf_printf(egress, "%s%s", i ? " " : "", s->egress.rules[i]);
+	if (buf_is_full(egress))
+		return err_set(err, EOVERFLOW, "its egress rules are too long");
+	*ret = (struct store_session){
+		.id = s->id,
+		.tenant = s->tenant->name,
+		.template_name = s->template_name,
+		.egress = egress->data ? egress->data : "",
+		.persistent = s->persistent,
+		.quota_bytes = s->quota_bytes,
+		.shared_bytes = s->disk.shared,
+		.forked_bytes = s->disk.forked,
+		.created_us = s->created_us,
+		.accessed_us = s->accessed_us,
+	};
+	return 0;
+}
+
+static void on_volume(void *data, const struct err *err)
+{
+	_cleanup_buf_ struct buf egress = BUF(EGRESS_TEXT_MAX);
+	struct create *cr = data;
+	struct store_session row;
 	struct err full;
 
 	if (err) {
 		create_failed(cr, err);
 		return;
 	}
-	_cleanup_buf_ struct buf egress = BUF(EGRESS_TEXT_MAX);
-	for (size_t i = 0; i < s->egress.n; i++)
-		buf_printf(&egress, "%s%s", i ? " " : "", s->egress.rules[i]);
-	if (buf_is_full(&egress)) {
-		err_set(&full, EOVERFLOW, "its egress rules are too long");
+	if (cr->fork)
+		fork_made(cr->fork, cr);
+	else if (create_row(cr, &egress, &row, &full) < 0)
 		create_failed(cr, &full);
-		return;
-	}
-	const struct store_session row = {
-		.id = s->id,
-		.tenant = s->tenant->name,
-		.template_name = s->template_name,
-		.egress = egress.data ? egress.data : "",
-		.persistent = s->persistent,
-		.quota_bytes = s->quota_bytes,
-		.created_us = s->created_us,
-		.accessed_us = s->accessed_us,
-	};
-	store_put_session(cr->c->store, &row, on_stored, cr);
-}
-
-/* Above the quota, so that a write that replaces a file has room for both copies: the quota itself
- * is checked by the file worker, the hard limit only has to hold against tenant code. */
-static uint64_t hard_limit(const struct core *c, uint64_t quota)
-{
-	uint64_t single = c->config.write_max > c->config.upload_max ? c->config.write_max
-								     : c->config.upload_max;
-
-	return quota + (quota < single ? quota : single);
+	else
+		store_put_session(cr->c->store, &row, on_stored, cr);
 }
 
 static void create_volume(struct create *cr, const char *id)
@@ -265,8 +287,15 @@ static void create_volume(struct create *cr, const char *id)
 	struct session *s = cr->s;
 
 	session_name(c, s, id);
-	runtime_volume_create(c->runtime, s->id, s->tenant->number, hard_limit(c, s->quota_bytes),
-			      on_volume, cr);
+	const struct runtime_volume_spec spec = {
+		.volume = s->id,
+		.tenant = s->tenant->number,
+		.limit_bytes = disk_hard_limit(c, s->quota_bytes),
+		.tenant_bytes = disk_tenant_limit(c, s->tenant),
+		.source = cr->source[0] ? cr->source : NULL,
+		.image = s->image,
+	};
+	runtime_volume_create(c->runtime, &spec, on_volume, cr);
 	/* The first command comes soon; its sandbox is built while the workspace is made. */
 	runtime_warm(c->runtime, s->tenant->number, s->image, s->egress.n > 0);
 }
@@ -349,23 +378,47 @@ void session_create(struct core *c, struct tenant *t, const struct session_param
 		    void *data)
 {
 	struct create *cr = mem_new(1, sizeof(*cr));
+	struct snapshot *from = NULL;
 
 	*cr = (struct create){ .c = c, .fn = fn, .data = data };
 	core_hold(c);
-	if (check_create(c, t, p, &cr->err) < 0) {
+	if (p->snapshot_id.data)
+		from = snapshot_find(c, t, p->snapshot_id);
+	if (check_create(c, t, p, from, &cr->err) < 0) {
 		cr->later.fn = on_refused;
 		core_later(c, &cr->later);
 		return;
 	}
 	cr->s = session_new(c, t, p);
+	if (from) {
+		snapshot_ref(from);
+		cr->from = from;
+		memcpy(cr->source, from->volume, sizeof(cr->source));
+		cr->s->disk.known = from->size_bytes;
+		disk_share(c, cr->s, from->size_bytes);
+	}
+	create_open(cr);
+	create_go(cr);
+}
+
+void create_open(struct create *cr)
+{
+	struct core *c = cr->c;
+
 	cr->started_us = clock_monotonic_us();
 	cr->open_next = c->creates_open;
 	if (cr->open_next)
 		cr->open_next->open_prev = cr;
 	c->creates_open = cr;
-	t->sessions_open++;
+	cr->s->tenant->sessions_open++;
 	session_insert(c, cr->s);
 	core_wait(c);
+}
+
+void create_go(struct create *cr)
+{
+	struct core *c = cr->c;
+
 	if (c->creates_last)
 		c->creates_last->next = cr;
 	else
@@ -380,8 +433,12 @@ void creates_expire(struct core *c, int64_t now_us)
 
 	for (struct create *cr = c->creates_open, *next; cr; cr = next) {
 		next = cr->open_next;
-		if (!cr->fn || now_us - cr->started_us < CREATE_MAX_US)
+		if ((!cr->fn && !cr->fork) || now_us - cr->started_us < CREATE_MAX_US)
 			continue;
+		if (cr->fork) {
+			fork_late(cr->fork);
+			continue;
+		}
 		err_slug(&err, EAGAIN, "busy", "The server is busy; try again shortly.");
 		answer_create(cr, NULL, &err);
 	}

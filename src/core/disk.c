@@ -4,6 +4,8 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/limits.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "core/parts.h"
 
@@ -31,6 +33,40 @@ void disk_add(struct session *s, uint64_t bytes)
 		s->disk.pending = UINT64_MAX;
 }
 
+uint64_t disk_hard_limit(const struct core *c, uint64_t quota)
+{
+	uint64_t single = c->config.write_max > c->config.upload_max ? c->config.write_max
+								     : c->config.upload_max;
+
+	return quota + (quota < single ? quota : single);
+}
+
+/* More than the hard limit cannot be there, whatever was put in and deleted again. */
+void disk_share(const struct core *c, struct session *s, uint64_t bytes)
+{
+	uint64_t limit = disk_hard_limit(c, s->quota_bytes);
+
+	if (__builtin_add_overflow(s->disk.shared, bytes, &s->disk.shared) ||
+	    s->disk.shared > limit)
+		s->disk.shared = limit;
+}
+
+void disk_share_all(const struct core *c, struct session *s)
+{
+	disk_share(c, s, s->disk.known);
+	disk_share(c, s, s->disk.pending);
+}
+
+uint64_t disk_counted(const struct core *c, const struct session *s, uint64_t counter)
+{
+	struct runtime_info info;
+
+	if (!s->disk.shared)
+		return counter;
+	runtime_info_get(c->runtime, &info);
+	return info.counts_shared ? counter : counter + s->disk.shared;
+}
+
 void disk_measured(struct session *s, uint64_t used, uint64_t before)
 {
 	s->disk.known = used;
@@ -48,7 +84,81 @@ static bool may_exceed(const struct session *s, uint64_t more)
 	return bound > s->quota_bytes;
 }
 
+/* ---- The hard limit ---- */
+
+uint64_t disk_tenant_limit(const struct core *c, const struct tenant *t)
+{
+	uint64_t one = disk_hard_limit(c, c->config.quota_bytes);
+
+	return (t->limits.max_sessions + (uint64_t)1) * one +
+	       (uint64_t)t->limits.max_snapshot_mb * MIB;
+}
+
+struct limit_call {
+	struct core *c;
+	char session[SESSION_ID_LEN + 1];
+};
+
+static void on_limited(void *data, const struct err *err)
+{
+	_cleanup_free_ struct limit_call *call = data;
+
+	if (err)
+		log_event(LOG_WARN, "limit_not_changed", LOG_STR("session", call->session),
+			  LOG_STR("why", err->text));
+	core_release(call->c);
+}
+
+static void set_limit(struct core *c, struct session *s)
+{
+	struct runtime_info info;
+
+	s->disk.stale = false;
+	runtime_info_get(c->runtime, &info);
+	if (!info.hard_quota || info.counts_shared || s->state != SESSION_READY)
+		return;
+	struct limit_call *call = mem_new(1, sizeof(*call));
+	call->c = c;
+	memcpy(call->session, s->id, sizeof(call->session));
+	core_hold(c);
+	runtime_volume_limit(c->runtime, s->id,
+			     disk_hard_limit(c, s->quota_bytes) + s->disk.held + s->disk.forked,
+			     on_limited, call);
+}
+
+void disk_hold(struct core *c, struct session *s, uint64_t bytes)
+{
+	s->disk.held += bytes;
+	set_limit(c, s);
+}
+
+/* The forks hold at most all that is there now, and together only once. */
+void disk_fork(struct core *c, struct session *s)
+{
+	uint64_t limit = disk_hard_limit(c, s->quota_bytes), bytes;
+
+	if (__builtin_add_overflow(s->disk.known, s->disk.pending, &bytes) || bytes > limit)
+		bytes = limit;
+	s->disk.forked += bytes;
+	set_limit(c, s);
+}
+
+void disk_let_go(struct session *s, uint64_t bytes)
+{
+	s->disk.held -= bytes < s->disk.held ? bytes : s->disk.held;
+	s->disk.stale = true;
+}
+
+void disk_settle(struct core *c, struct session *s)
+{
+	if (s->disk.stale)
+		set_limit(c, s);
+}
+
+/* ---- Asking ---- */
+
 struct disk_question {
+	struct core *c;
 	struct session *s; /* referenced */
 	uint64_t more;
 	disk_fn answer;
@@ -65,7 +175,7 @@ static void on_stat(void *data, uint64_t used_bytes, const struct err *err)
 	/* What was written while the question was under way is not in the answer. */
 	bool quiet = s->disk.at_us == q->asked.at_us && s->disk.pending == q->asked.pending;
 	if (!err && quiet && clock_monotonic_us() - s->disk.at_us > SETTLED_US) {
-		disk_measured(s, used_bytes, s->disk.pending);
+		disk_measured(s, disk_counted(q->c, s, used_bytes), s->disk.pending);
 		walk = may_exceed(s, q->more);
 	}
 	q->answer(q->data, walk);
@@ -85,7 +195,7 @@ void disk_ask(struct core *c, struct session *s, uint64_t more, disk_fn answer, 
 		return;
 	}
 	struct disk_question *q = mem_new(1, sizeof(*q));
-	*q = (struct disk_question){ s, more, answer, data, s->disk };
+	*q = (struct disk_question){ c, s, more, answer, data, s->disk };
 	session_ref(s);
 	runtime_volume_stat(c->runtime, s->id, on_stat, q);
 }

@@ -24,6 +24,26 @@
 /* Bytes that a command may have written. Its unknown figures are negative. */
 uint64_t disk_bound_of_run(const struct core *c, const struct runtime_exec_result *run);
 void disk_add(struct session *s, uint64_t bytes);
+/* So many bytes may have come that are shared with another volume, which is where the back end may
+ * count them. */
+void disk_share(const struct core *c, struct session *s, uint64_t bytes);
+/* All that it holds may be. */
+void disk_share_all(const struct core *c, struct session *s);
+/* What the counter says, and what it may leave out. */
+uint64_t disk_counted(const struct core *c, const struct session *s, uint64_t counter);
+/* Above the quota, so that a write that replaces a file has room for both copies: the quota itself
+ * is checked by the file worker, the hard limit only has to hold against tenant code. */
+uint64_t disk_hard_limit(const struct core *c, uint64_t quota);
+/* All that the tenant may have on the disk. */
+uint64_t disk_tenant_limit(const struct core *c, const struct tenant *t);
+/* A snapshot or fork of so many bytes was made: the hard limit rises where the back end goes on
+ * charging the session for them. */
+void disk_hold(struct core *c, struct session *s, uint64_t bytes);
+void disk_fork(struct core *c, struct session *s);
+/* The snapshot is gone: with the next disk_settle the limit falls; by then the file system has
+ * noticed, too. */
+void disk_let_go(struct session *s, uint64_t bytes);
+void disk_settle(struct core *c, struct session *s);
 /* A measurement that began when s->disk.pending was before. */
 void disk_measured(struct session *s, uint64_t used, uint64_t before);
 

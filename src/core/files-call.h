@@ -42,6 +42,7 @@ struct files_call {
 	struct files_download_ops down;
 	files_list_fn list;
 	files_change_fn change;
+	files_turn_fn turn;
 	enum files_use use;
 	files_read_fn read;
 	files_write_fn write;

@@ -7,6 +7,17 @@
 
 #include "core/core.h"
 
+/* A place among the tenant's file calls for one that is made elsewhere (snapshots, restore). */
+struct files_call;
+
+/* err == NULL: it has its place until files_turn_end. Else it has none and never will: "busy",
+ * "stopping", "session_not_found", with the words for the caller. */
+typedef void (*files_turn_fn)(void *data, const struct err *err);
+
+/* May call fn, which must not end it there and then, before it returns. It cannot be detached. */
+struct files_call *files_turn(struct core *c, struct session *s, files_turn_fn fn, void *data);
+void files_turn_end(struct files_call *turn);
+
 /* Which thing the path was to be. */
 enum files_use {
 	FILES_READ,

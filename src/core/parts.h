@@ -9,7 +9,7 @@
  *  2. It is freed when its last reference goes: the list holds one, each call in flight one.
  *  3. tenant->sessions_open counts the sessions that hold a slot: from the accepted create to the
  * end of the delete.
- *  4. A volume is only ever made under an id that the store's journal or a session row holds, so
+ *  4. A volume is only ever made under a name that the store's journal or a row holds, so
  *     after a crash no volume is unexplained.
  */
 #pragma once
@@ -19,6 +19,7 @@
 #include "core/core.h"
 
 #define JOURNAL_BATCH 32u
+#define COPY_NAMES 8u
 
 struct static_key {
 	struct tenant *tenant;
@@ -44,6 +45,13 @@ struct later {
 	struct later *next;
 };
 
+/* Somebody who waits for the name of a copy. */
+struct copy_wait {
+	/* name: valid during the call; NULL with an error. */
+	void (*fn)(struct copy_wait *w, const char *name, const struct err *err);
+	struct copy_wait *next;
+};
+
 struct found_volume {
 	char id[SESSION_ID_LEN + 1];
 	uint32_t tenant;
@@ -62,6 +70,8 @@ enum core_timer {
 	TIMER_AGAIN,
 	CORE_TIMERS
 };
+
+struct snapshot;
 
 struct core {
 	uv_loop_t *loop; /* borrowed */
@@ -89,6 +99,14 @@ struct core {
 	struct create *creates_first, *creates_last; /* wait for an id */
 	struct create *creates_open;
 	struct ending *endings_again; /* wait for another try */
+
+	/* The same for names of copies. */
+	char copy_names[2 * COPY_NAMES][SESSION_ID_LEN + 1];
+	size_t n_copy_names;
+	bool copy_names_asked;
+	struct copy_wait *copy_waits_first, *copy_waits_last;
+
+	struct snapshot *dying; /* owned; deleted ones whose volume is not gone yet */
 
 	struct found_volume *found;   /* owned; between core_open and core_start */
 	struct found_volume *journal; /* owned; what an earlier run left, until it is cleared */
@@ -156,6 +174,28 @@ void endings_hurry(struct core *c);
 /* ---- start.c ---- */
 int sessions_load(struct core *c, struct err *err);
 void found_free(struct core *c);
+
+/* ---- copy-name.c ---- */
+/* May call w->fn before it returns. */
+void copy_name_get(struct core *c, struct copy_wait *w);
+void copy_names_pump(struct core *c);
+
+/* ---- snapshot.c ---- */
+int snapshots_load(struct core *c, struct err *err);
+/* At start: whether a snapshot's row explains this volume. */
+bool snapshots_explain(struct core *c, const char *volume, uint32_t tenant);
+/* After all volumes were found: rows without one go. */
+void snapshots_start(struct core *c);
+/* Deletes what is over its time, of one tenant or of all; then also tries again what failed. */
+void snapshots_expire(struct core *c, struct tenant *t);
+void snapshots_sweep(struct core *c);
+void snapshots_free(struct core *c);
+void snapshot_free(struct snapshot *snap);
+void snapshot_insert(struct snapshot *snap);
+bool snapshot_volume_is_known(const struct core *c, const char *volume);
+void snapshot_ref(struct snapshot *snap);
+/* The last one of a deleted snapshot deletes its volume. */
+void snapshot_unref(struct core *c, struct snapshot *snap);
 
 /* ---- exec.c ---- */
 void execs_kill(struct core *c);

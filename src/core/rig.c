@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -36,6 +37,7 @@ struct rig_call {
 	struct runtime_download_ops down;
 	void *data;
 	bool detached, killed;
+	bool fails; /* fail_at */
 	uint32_t tenant;
 	struct rig_call *next;
 };
@@ -194,7 +196,7 @@ static void answer_list(struct runtime *rt, struct rig_call *call, const struct 
 
 static void answer(struct runtime *rt, struct rig_call *call)
 {
-	const char *slug = rt->fail[call->kind];
+	const char *slug = call->fails ? "no_capacity" : rt->fail[call->kind];
 	struct err failed = { .code = 5, .slug = slug, .text = "the test says so" };
 	const struct err *err = slug ? &failed : NULL;
 	struct runtime_file_result file = { .used_bytes = rt->used, .size = rt->number };
@@ -239,11 +241,23 @@ static void answer(struct runtime *rt, struct rig_call *call)
 			remove_volume(rt, call->volume);
 		call->fn.volume_fn(call->data, err);
 		break;
+	case RIG_LIMIT:
+		call->fn.volume_fn(call->data, err);
+		break;
 	case RIG_STAT:
 		call->fn.stat(call->data, rt->counter, err);
 		break;
 	case RIG_LIVE:
 		call->fn.live(call->data, err ? NULL : rt->live, rt->n_live);
+		break;
+	case RIG_COPY:
+		/* Something is left of one that failed. */
+		if (find_volume(rt, call->volume) == rt->disk->n_volumes)
+			rig_add_volume(rt, call->volume, call->tenant);
+		call->fn.write(call->data, &file, err);
+		break;
+	case RIG_MERGE:
+		call->fn.read(call->data, &file, str_of(err ? rt->in_the_way : ""), err);
 		break;
 	case RIG_KINDS:
 		break;
@@ -289,6 +303,7 @@ static struct rig_call *ask(struct runtime *rt, enum rig_kind kind, const char *
 		rt->first = call;
 	rt->last = call;
 	rt->calls[kind]++;
+	call->fails = rt->calls[kind] == rt->fail_at[kind];
 	uv_timer_start(&rt->timer, on_timer, 0, 0);
 	return call;
 }
@@ -444,14 +459,49 @@ void runtime_file_detach(struct runtime_file *job)
 	((struct rig_call *)job)->detached = true;
 }
 
-void runtime_volume_create(struct runtime *rt, const char *volume, uint32_t tenant,
-			   uint64_t limit_bytes, runtime_volume_fn fn, void *data)
+void runtime_volume_create(struct runtime *rt, const struct runtime_volume_spec *spec,
+			   runtime_volume_fn fn, void *data)
 {
-	struct rig_call *call = ask(rt, RIG_CREATE, volume, data);
+	struct rig_call *call = ask(rt, RIG_CREATE, spec->volume, data);
 
 	call->fn.volume_fn = fn;
-	call->tenant = tenant;
+	call->tenant = spec->tenant;
+	rt->limit = spec->limit_bytes;
+	rt->tenant_limit = spec->tenant_bytes;
+	snprintf(rt->source, sizeof(rt->source), "%s", spec->source ? spec->source : "");
+}
+
+void runtime_volume_limit(struct runtime *rt, const char *volume, uint64_t limit_bytes,
+			  runtime_volume_fn fn, void *data)
+{
+	ask(rt, RIG_LIMIT, volume, data)->fn.volume_fn = fn;
 	rt->limit = limit_bytes;
+}
+
+void runtime_snapshot_create(struct runtime *rt, const struct runtime_snapshot_spec *spec,
+			     runtime_write_fn fn, void *data)
+{
+	struct rig_call *call = ask(rt, RIG_COPY, spec->snapshot, data);
+
+	call->fn.write = fn;
+	call->tenant = spec->tenant;
+	snprintf(rt->source, sizeof(rt->source), "%s", spec->volume);
+	snprintf(rt->copied, sizeof(rt->copied), "%s", spec->snapshot);
+	snprintf(rt->path, sizeof(rt->path), "%.*s", spec->path.data ? (int)spec->path.len : 1,
+		 spec->path.data ? spec->path.data : "*");
+}
+
+struct runtime_file *runtime_file_merge(struct runtime *rt, const struct runtime_file_spec *spec,
+					const char *source, uint64_t quota_bytes,
+					runtime_read_fn fn, void *data)
+{
+	struct rig_call *call = ask(rt, RIG_MERGE, spec->volume, data);
+
+	call->fn.read = fn;
+	rt->quota = quota_bytes;
+	snprintf(rt->source, sizeof(rt->source), "%s", source);
+	snprintf(rt->path, sizeof(rt->path), "%.*s", (int)spec->path.len, spec->path.data);
+	return (struct runtime_file *)call;
 }
 
 void runtime_volume_delete(struct runtime *rt, const char *volume, runtime_volume_fn fn, void *data)
@@ -476,7 +526,10 @@ void runtime_warm(struct runtime *rt, uint32_t tenant, const char *image, bool e
 
 void runtime_info_get(struct runtime *rt, struct runtime_info *ret)
 {
-	*ret = (struct runtime_info){ .name = "test", .ready = true };
+	*ret = (struct runtime_info){ .name = "test",
+				      .ready = true,
+				      .hard_quota = rt->hard_quota,
+				      .counts_shared = rt->counts_shared };
 }
 
 /* ---- The rig ---- */
@@ -513,6 +566,21 @@ void rig_answer(struct rig *r)
 	memset(r->runtime.hold, 0, sizeof(r->runtime.hold));
 	uv_timer_start(&r->runtime.timer, on_timer, 0, 0);
 	rig_settle(r);
+}
+
+/* No file may grow, which is what a full disk does to the write-ahead log. */
+void rig_break_store(struct rig *r, bool broken)
+{
+	static rlim_t before;
+	struct rlimit limit;
+
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+	if (broken) {
+		before = limit.rlim_cur;
+		signal(SIGXFSZ, SIG_IGN);
+	}
+	limit.rlim_cur = broken ? 0 : before;
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
 }
 
 void rig_advance(struct rig *r, int64_t us)
@@ -616,6 +684,7 @@ int rig_setup(void **state)
 		.templates = templates,
 		.n_templates = 2,
 		.runtime_name = "native",
+		.snapshot_keep_us = 30 * 86400 * RIG_SECOND,
 	};
 	rig_open(r);
 	*state = r;

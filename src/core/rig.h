@@ -23,6 +23,9 @@ enum rig_kind {
 	RIG_DELETE,
 	RIG_STAT,
 	RIG_LIVE,
+	RIG_COPY,
+	RIG_MERGE,
+	RIG_LIMIT,
 	RIG_UPLOAD,
 	RIG_DOWNLOAD,
 	RIG_PACK,
@@ -41,8 +44,13 @@ struct rig_disk {
 struct runtime {
 	uv_loop_t *loop;
 	uv_timer_t timer;
-	struct rig_call *first, *last; /* unanswered, in order */
-	unsigned calls[RIG_KINDS];     /* since the start */
+	struct rig_call *first, *last;	 /* unanswered, in order */
+	unsigned calls[RIG_KINDS];	 /* since the start */
+	unsigned fail_at[RIG_KINDS];	 /* this call of the kind fails ("no_capacity"); 0: none */
+	bool counts_shared;		 /* what runtime_info says */
+	bool hard_quota;		 /* the same */
+	uint64_t tenant_limit;		 /* of the last volume */
+	char copied[SESSION_ID_LEN + 1]; /* the last copy that was asked for */
 	bool hold[RIG_KINDS];
 
 	struct rig_disk *disk; /* shared with children */
@@ -61,6 +69,9 @@ struct runtime {
 	size_t n_env;
 	char cwd[256];
 	uint64_t limit, quota, max;
+	char source[SESSION_ID_LEN + 1]; /* of a volume or a merge; "": none */
+	char path[256];			 /* of a copy or a merge; "*": everything */
+	const char *in_the_way;		 /* of merges that fail */
 	uint32_t killed;
 	uint32_t warmed;  /* tenant */
 	bool with_egress; /* the last command named its session */
@@ -109,6 +120,9 @@ void rig_close(struct rig *r);
 /* Closes, opens again in a child process, runs scene there and kills the child where it returns;
  * then opens again. What is committed and what volumes there are is as the child left it. */
 void rig_crash(struct rig *r, void (*scene)(struct rig *r));
+
+/* From now on no write of the store succeeds, or they do again. */
+void rig_break_store(struct rig *r, bool broken);
 
 /* Runs the loop until nothing happens any more. */
 void rig_settle(struct rig *r);

@@ -125,8 +125,8 @@ void runtime_exec_kill(struct runtime_exec *exec);
 
 /* err->slug: "file_not_found", "path_outside", "is_folder", "not_regular_file", "not_in_folder",
  * "permission_denied", "file_too_large", "quota", "too_many_files", "exists", "not_empty",
- * "not_folder", "busy", "internal"; err->text is empty for them: the words are the caller's. For
- * "quota", used_bytes says what the tree would use. */
+ * "not_folder", "restore_conflict", "busy", "internal"; err->text is empty for them: the words are
+ * the caller's. For "quota", used_bytes says what the tree would use. */
 struct runtime_file_result {
 	uint64_t size;
 	uint64_t used_bytes;
@@ -234,6 +234,13 @@ struct runtime_file *runtime_move(struct runtime *rt, const struct runtime_file_
 struct runtime_file *runtime_mkdir(struct runtime *rt, const struct runtime_file_spec *spec,
 				   runtime_write_fn fn, void *data);
 
+/* Puts what the snapshot holds into a folder, which is made when missing; checked whole before
+ * anything is changed. result->size: bytes that it needs, also for "quota". bytes: the path that is
+ * in the way, for "restore_conflict": whatever the tenant calls its files, but no NUL and at most
+ * LIMIT_PATH. source must outlive the job. */
+struct runtime_file *runtime_file_merge(struct runtime *rt, const struct runtime_file_spec *spec,
+					const char *source, uint64_t quota_bytes,
+					runtime_read_fn fn, void *data);
 /* No callback follows; the job itself may finish. */
 void runtime_file_detach(struct runtime_file *job);
 
@@ -242,13 +249,41 @@ void runtime_file_detach(struct runtime_file *job);
 typedef void (*runtime_volume_fn)(void *data, const struct err *err);
 typedef void (*runtime_stat_fn)(void *data, uint64_t used_bytes, const struct err *err);
 
-/* Makes an empty workspace. err->slug "no_capacity" when the volume is full. */
-void runtime_volume_create(struct runtime *rt, const char *volume, uint32_t tenant,
-			   uint64_t limit_bytes, runtime_volume_fn fn, void *data);
+struct runtime_volume_spec {
+	const char *volume;
+	uint32_t tenant;
+	uint64_t limit_bytes;  /* hard limit; 0: none */
+	uint64_t tenant_bytes; /* the same for all that the tenant has written and that is still
+				  on the disk, where the back end can; 0: as before */
+	const char *source;    /* a workspace or snapshot of the tenant to begin as; NULL: empty */
+	const char *image;     /* of the sandbox that copies, where nothing can be cloned */
+};
+
+/* Makes a workspace. err->slug "no_capacity" when the volume is full. */
+void runtime_volume_create(struct runtime *rt, const struct runtime_volume_spec *spec,
+			   runtime_volume_fn fn, void *data);
 /* Ends every process that has the workspace attached, then removes it. The callback comes when no
  * process is left and the name is gone; space is freed behind it. A missing volume is success. */
 void runtime_volume_delete(struct runtime *rt, const char *volume, runtime_volume_fn fn,
 			   void *data);
+/* A new hard limit. Where counts_shared is false, a workspace stays charged for what a snapshot or
+ * copy of it holds, so that its limit has to rise by that. */
+void runtime_volume_limit(struct runtime *rt, const char *volume, uint64_t limit_bytes,
+			  runtime_volume_fn fn, void *data);
+
+struct runtime_snapshot_spec {
+	const char *volume, *snapshot; /* names; copied */
+	uint32_t tenant;
+	const char *image; /* of the sandbox that trims */
+	struct str path;   /* the folder to keep; data == NULL: everything as it is, unmeasured */
+};
+
+/* Keeps a folder of a workspace as it is at this instant, for ever. result->used_bytes: what it
+ * holds. err->slug as for files, and "no_capacity" when the volume is full. Of one that failed
+ * something may be left: runtime_volume_delete takes snapshots too. */
+void runtime_snapshot_create(struct runtime *rt, const struct runtime_snapshot_spec *spec,
+			     runtime_write_fn fn, void *data);
+
 /* The back end's own counter; cheap, may lag by a commit. */
 void runtime_volume_stat(struct runtime *rt, const char *volume, runtime_stat_fn fn, void *data);
 
@@ -258,6 +293,7 @@ struct runtime_info {
 	const char *name; /* "native" */
 	bool ready;	  /* the launcher has answered */
 	bool hard_quota;
+	bool counts_shared;  /* a volume's counter has what it shares with another one */
 	uint32_t layers;     /* posture bits that this host offers */
 	uint32_t missing;    /* posture bits that multi-tenant mode requires and the host lacks */
 	unsigned pool_ready; /* blank sandboxes waiting */

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "core/disk.h"
 #include "core/parts.h"
 #include "store/store.h"
 
@@ -145,9 +146,28 @@ int64_t session_expires_us(const struct core *c, const struct session *s)
 	return s->accessed_us + c->config.session_ttl_ms * 1000;
 }
 
+struct used_call {
+	struct core *c;
+	struct session *s; /* referenced */
+	runtime_stat_fn fn;
+	void *data;
+};
+
+static void on_used(void *data, uint64_t used_bytes, const struct err *err)
+{
+	_cleanup_free_ struct used_call *u = data;
+
+	u->fn(u->data, disk_counted(u->c, u->s, used_bytes), err);
+	session_unref(u->s);
+}
+
 void session_disk_used(struct core *c, struct session *s, runtime_stat_fn fn, void *data)
 {
-	runtime_volume_stat(c->runtime, s->id, fn, data);
+	struct used_call *u = mem_new(1, sizeof(*u));
+
+	*u = (struct used_call){ c, s, fn, data };
+	session_ref(s);
+	runtime_volume_stat(c->runtime, s->id, on_used, u);
 }
 
 /* ---- Sweeping ---- */
@@ -165,8 +185,11 @@ void core_sweep(struct core *c, int64_t now_us)
 			log_event(LOG_INFO, "session_expired", LOG_STR("session", s->id),
 				  LOG_STR("tenant", s->tenant->name));
 			session_delete(c, s, NULL, NULL);
+		} else if (s->state == SESSION_READY) {
+			disk_settle(c, s);
 		}
 	}
+	snapshots_sweep(c);
 }
 
 void core_flush(struct core *c)

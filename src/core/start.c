@@ -6,6 +6,8 @@
  *   row without volume             dropped
  *   volume whose id is journaled   deleted: it was being made or being deleted
  *   any other volume               kept, counted, said, and listed for `airlock volume purge`
+ *
+ * A snapshot is treated like a session, without a TTL (snapshot.c).
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -60,6 +62,8 @@ static void on_row(void *data, const struct store_session *row)
 	split_egress(s, row->egress);
 	s->persistent = row->persistent;
 	s->quota_bytes = row->quota_bytes;
+	s->disk.shared = row->shared_bytes;
+	s->disk.forked = row->forked_bytes;
 	s->created_us = row->created_us;
 	s->accessed_us = row->accessed_us;
 	l->s = s;
@@ -184,7 +188,7 @@ static void explain_volume(struct core *c, const struct found_volume *v, int lis
 		s->has_volume = true;
 		return;
 	}
-	if (!s && is_journaled(c, v->id))
+	if (!s && (snapshots_explain(c, v->id, v->tenant) || is_journaled(c, v->id)))
 		return;
 	c->lost++;
 	if (list >= 0)
@@ -212,6 +216,7 @@ void core_start(struct core *c)
 	for (struct found_volume *v = c->found; v; v = v->next)
 		explain_volume(c, v, list);
 	free_list(&c->found);
+	snapshots_start(c);
 	for (struct session *s = c->newest, *next; s; s = next) {
 		next = s->next;
 		if (!s->has_volume) {
@@ -226,6 +231,7 @@ void core_start(struct core *c)
 	core_sweep(c, clock_monotonic_us());
 	clear_next(c);
 	ids_pump(c);
+	copy_names_pump(c);
 	log_event(LOG_INFO, "sessions_restored", LOG_INT("sessions", c->n_ready),
 		  LOG_INT("lost_volumes", c->lost));
 }

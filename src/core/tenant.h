@@ -49,6 +49,10 @@ struct tenant {
 	uint32_t sessions_open;
 	uint32_t commands_running;
 	struct files_line files[FILES_LINES];
+	struct snapshot *snapshots; /* owned, newest first; see snapshot.h */
+	uint32_t snapshots_stored;
+	uint32_t snapshots_making;  /* they count towards the limit, too */
+	uint64_t snapshot_bytes;    /* of both, as far as their size is known */
 	struct tenant_usage *usage; /* owned; core/ only */
 	struct tenant *next;
 };

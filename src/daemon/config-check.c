@@ -30,6 +30,7 @@
 			      .egress_log_days = 30 }, \
 		.session_ttl_s = 1800, \
 		.quota_mb = 512, \
+		.snapshot_days = 30, \
 		.max_sessions = 100, \
 		.pool = 4, \
 		.max_output_mb = 16, \
@@ -57,6 +58,19 @@ static bool is_on(const struct config *c, const char *name)
 
 	return value &&
 	       variable_check(&variables[variable_index(name)], value, &on, &ignored) >= 0 && on;
+}
+
+/* The contract says "off" of this one alone. */
+static bool has_snapshots(const struct config *c)
+{
+	static const char *const offs[] = { "off", "0", "false", "no" };
+	const char *value = config_value(c, "SANDBOX_SNAPSHOTS");
+
+	for (size_t i = 0; value && i < ARRAY_SIZE(offs); i++) {
+		if (strcmp(value, offs[i]) == 0)
+			return false;
+	}
+	return true;
 }
 
 /* ---- One by one ---- */
@@ -113,6 +127,7 @@ static void take_texts(struct config *c)
 	const char *level = config_value(c, "SANDBOX_LOG_LEVEL");
 	const char *state = config_value(c, "SANDBOX_SESSION_STATE");
 
+	c->settings.snapshots = has_snapshots(c);
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
 		const char *value = config_value(c, texts[i].name);
 		if (value)

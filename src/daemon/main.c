@@ -49,6 +49,7 @@
 #define CLIENT_QUEUE_MAX (256u * KIB)
 #define GRACE_MS 500
 #define STOP_MS 950
+#define DAY_US (86400 * INT64_C(1000000))
 
 struct daemon {
 	uv_loop_t loop;
@@ -363,6 +364,7 @@ static int open_core(struct daemon *d, struct err *err)
 		.imported = s->imported,
 		.runtime_name = "native",
 		.ephemeral = s->ephemeral,
+		.snapshot_keep_us = (int64_t)s->snapshot_days * DAY_US,
 		.lost_file = d->lost_path,
 	};
 	int r = core_open(&d->loop, &config, d->store, d->runtime, &d->core, err);
@@ -390,6 +392,8 @@ static int open_server(struct daemon *d, struct err *err)
 		.upload_max = s->upload_max_mb * MIB,
 		.preview_domain = s->preview_domain,
 		.egress_log_dir = d->egress_path,
+		.snapshots = s->snapshots,
+		.snapshot_days = (int64_t)s->snapshot_days,
 		.store_errors = count_store_errors,
 		.store_data = d->store,
 	};

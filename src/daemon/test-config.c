@@ -95,6 +95,10 @@ static void each_bad_value_is_refused_with_its_name_and_a_sentence(void **state)
 		  "them; use btrfs, or SANDBOX_MODE=single" },
 		{ KEY ";SANDBOX_ALLOW_PLAIN_HTTP=on",
 		  "SANDBOX_ALLOW_PLAIN_HTTP: 'on' is not one of 1, true, yes, 0, false, no" },
+		{ KEY ";SANDBOX_SNAPSHOTS=never",
+		  "SANDBOX_SNAPSHOTS: 'never' is not one of on, 1, true, yes, off, 0, false, no" },
+		{ KEY ";SANDBOX_SNAPSHOT_RETENTION_DAYS=3651",
+		  "SANDBOX_SNAPSHOT_RETENTION_DAYS: '3651' is not a whole number from 0 to 3650" },
 		{ KEY ";SANDBOX_LISTEN=8000",
 		  "SANDBOX_LISTEN: '8000' is not host:port or unix:<absolute path>" },
 		{ KEY ";SANDBOX_LISTEN=0.0.0.0:8000",
@@ -526,6 +530,29 @@ static void a_tenants_limits_inherit_from_the_star_and_the_variable_wins(void **
 	assert_string_equal(seen.text[1], "a 2 60 4");
 }
 
+static void snapshots_are_on_unless_they_are_turned_off(void **state)
+{
+	static const struct {
+		const char *lines;
+		bool on;
+		unsigned days;
+	} cases[] = {
+		{ KEY, true, 30 },
+		{ KEY ";SANDBOX_SNAPSHOTS=on;SANDBOX_SNAPSHOT_RETENTION_DAYS=7", true, 7 },
+		{ KEY ";SANDBOX_SNAPSHOTS=1;SANDBOX_SNAPSHOT_RETENTION_DAYS=0", true, 0 },
+		{ KEY ";SANDBOX_SNAPSHOTS=off", false, 30 },
+		{ KEY ";SANDBOX_SNAPSHOTS=no", false, 30 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_config_ struct config *c = load(cases[i].lines);
+		struct err err;
+		assert_int_equal(config_check(c, &err), 0);
+		assert_int_equal(config_settings(c)->snapshots, cases[i].on);
+		assert_int_equal(config_settings(c)->snapshot_days, cases[i].days);
+	}
+}
+
 static void see_warning(void *data, const char *text)
 {
 	struct seen *seen = data;
@@ -650,7 +677,8 @@ int main(void)
 		T(values_reach_their_settings),
 		T(keys_may_have_colons_and_blanks_are_trimmed),
 		T(a_tenants_limits_inherit_from_the_star_and_the_variable_wins),
-		T(what_is_not_used_is_said_once),
+		T(snapshots_are_on_unless_they_are_turned_off),
+		cmocka_unit_test(what_is_not_used_is_said_once),
 		T(a_file_has_lines_comments_and_the_last_of_a_name_counts),
 		T(a_bad_line_is_named),
 		T(what_serve_writes_airlockd_reads),

@@ -25,7 +25,6 @@
 #include "gateway/stub.h"
 #include "http/head.h"
 #include "http/status.h"
-#include "sandbox/knobs.h"
 
 #define TLS_PORT 443
 #define HTTP_PORT 80
@@ -196,10 +195,24 @@ static void free_attempt(struct attempt *a)
 	free(a);
 }
 
+/* Its host was looked up or dialled when the sandbox ended: no byte passed, but it was tried. */
+static void log_unfinished(struct attempt *a)
+{
+	char reason[GATEWAY_REASON_MAX];
+	struct egress_event e = event_of(a);
+
+	egress_reason(EGRESS_ERROR, a->port, "unfinished", reason, sizeof(reason));
+	e.code = EGRESS_ERROR;
+	e.reason = reason;
+	journal_write(a->session->journal, &e);
+}
+
 void attempt_end(struct attempt *a)
 {
 	if (a->conn)
 		log_allowed(a, true);
+	else if (a->state == LOOKUP || a->state == DIAL)
+		log_unfinished(a);
 	free_attempt(a);
 }
 
@@ -249,17 +262,18 @@ static void reply(struct attempt *a, unsigned status)
 /* One rung of the ladder failed. */
 static void refuse(struct attempt *a, enum egress_code code, const char *word)
 {
-	bool speaks_http = a->kind == NET_PROXY || a->kind == NET_HTTP;
+	bool speaks_http = a->kind == NET_PROXY || a->kind == NET_HTTP, begun = a->state == FIRST;
 	unsigned status = speaks_http ? egress_proxy_status(code) : 0;
 
 	log_denial(a, code, word);
-	/* Whatever was begun ends as this denial. */
+	/* Whatever was begun ends as this denial, and nothing more is said about it. */
 	a->conn = 0;
-	if (status && a->state != FIRST) {
+	a->state = LINGER;
+	if (status && !begun) {
 		reply(a, status);
 		return;
 	}
-	if (a->state != FIRST && a->kind == NET_TLS && a->port != TLS_PORT)
+	if (!begun && a->kind == NET_TLS && a->port != TLS_PORT)
 		reset_on_close(a->near);
 	attempt_end(a);
 }
@@ -320,28 +334,6 @@ static struct egress_question question_of(struct attempt *a)
 	return q;
 }
 
-/* The decision; in test builds a rung may be off, and what it alone refuses passes. */
-static enum egress_code decide(const struct egress_question *q)
-{
-	static const struct {
-		enum egress_code code;
-		enum knob rung;
-	} off[] = {
-		{ EGRESS_NO_RULE, KNOB_EGRESS_RULES },
-		{ EGRESS_ADDR_CLASS, KNOB_EGRESS_ADDRESS },
-		{ EGRESS_REBIND_SUSPECTED, KNOB_EGRESS_ADDRESS },
-		{ EGRESS_NOT_TLS, KNOB_EGRESS_SNI },
-		{ EGRESS_NO_SNI, KNOB_EGRESS_SNI },
-		{ EGRESS_SNI_MISMATCH, KNOB_EGRESS_SNI },
-	};
-	enum egress_code code = egress_decide(q);
-
-	for (size_t i = 0; i < ARRAY_SIZE(off); i++)
-		if (off[i].code == code && knob_off(off[i].rung))
-			return EGRESS_OK;
-	return code;
-}
-
 static void on_addresses(void *data, const struct inet_addr *addrs, size_t n)
 {
 	struct attempt *a = data;
@@ -352,7 +344,7 @@ static void on_addresses(void *data, const struct inet_addr *addrs, size_t n)
 	if (n)
 		memcpy(a->addrs, addrs, n * sizeof(*addrs));
 	struct egress_question q = question_of(a);
-	enum egress_code code = decide(&q);
+	enum egress_code code = gateway_decide(&q);
 	if (code) {
 		refuse(a, code, "");
 		return;
@@ -370,7 +362,7 @@ static void judge_name(struct attempt *a)
 {
 	take_session(a);
 	struct egress_question q = question_of(a);
-	enum egress_code code = decide(&q);
+	enum egress_code code = gateway_decide(&q);
 	if (code) {
 		refuse(a, code, "");
 		return;
@@ -612,7 +604,7 @@ static size_t hello_wants(struct str in)
 
 static void on_hello(struct attempt *a, enum egress_hello what, struct str name)
 {
-	struct egress_host sni;
+	struct egress_host sni = { .kind = EGRESS_HOST_BAD };
 	struct egress_question q;
 
 	if (what == EGRESS_HELLO_NAME)
@@ -633,7 +625,7 @@ static void on_hello(struct attempt *a, enum egress_hello what, struct str name)
 	q.sni = what == EGRESS_HELLO_NAME ? &sni : NULL;
 	/* Its own place among the tunnels is no reason any more. */
 	q.counted = false;
-	enum egress_code code = decide(&q);
+	enum egress_code code = gateway_decide(&q);
 	if (code)
 		refuse(a, code, "");
 	else

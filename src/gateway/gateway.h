@@ -143,7 +143,7 @@ int sandbox_add(struct gateway *g, struct msg_sandbox name, int fds[NET_FDS]);
 struct sandbox *sandbox_find(struct gateway *g, struct msg_sandbox name);
 void sandbox_bind(struct sandbox *sb, struct session *s);
 void sandbox_remove(struct sandbox *sb);
-/* One question to the name server; false: too many for now, it is not to be read or answered. To
+/* One question to the name server; false: too many, it is not to be read or answered yet. To
  * ask costs a sandbox far less than to answer costs us. */
 bool sandbox_may_ask(struct sandbox *sb);
 /* An attempt began. */
@@ -152,6 +152,11 @@ void sandbox_pending_more(struct sandbox *sb);
 void sandbox_pending_less(struct sandbox *sb);
 /* One refusal of this sandbox. */
 void sandbox_denied(struct sandbox *sb, const char *host);
+
+/* ---- judge.c ---- */
+
+/* The decision. Every way in asks this, and none decides by itself. */
+enum egress_code gateway_decide(const struct egress_question *q);
 
 /* ---- Small things ---- */
 

@@ -51,7 +51,7 @@ static enum egress_code judge(struct sandbox *sb, const struct egress_host *host
 
 	if (sb->session && !sb->session->ended)
 		q.policy = &sb->session->policy;
-	return egress_decide(&q);
+	return gateway_decide(&q);
 }
 
 size_t stub_answer(struct sandbox *sb, struct str message, bool tcp, unsigned char *out,

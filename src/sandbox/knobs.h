@@ -34,7 +34,7 @@ enum knob {
 	KNOB_RLIMITS,
 	KNOB_FDS,	     /* descriptors are not closed before the tenant runs */
 	KNOB_TENANT_MATCH,   /* hand-over attaches another tenant's volume */
-	KNOB_EGRESS_RULES,   /* the gateway: names without a rule pass (rung 4) */
+	KNOB_EGRESS_RULES,   /* the gateway: names without a rule, and addresses, pass (rung 4) */
 	KNOB_EGRESS_ADDRESS, /* addresses that are not public pass (rung 6) */
 	KNOB_EGRESS_SNI,     /* whatever the first bytes are (rung 10) */
 	KNOB_COUNT,

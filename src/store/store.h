@@ -4,9 +4,10 @@
  * writes run on a thread of its own in the order they were asked for, several in one commit when
  * they wait (WAL, synchronous=FULL), and their callbacks come on the loop thread after the commit.
  *
- * Beside sessions it keeps a journal of ids: names of volumes that belong to no session, because the
- * session is being made or being deleted. A volume found at start is a session's, or the journal's
- * (it may be deleted: nobody was told of it, or its owner gave it up), or unknown (it is kept).
+ * Beside sessions and snapshots it keeps a journal of ids: names of volumes that belong to neither,
+ * because theirs is being made or being deleted. A volume found at start is a session's, a
+ * snapshot's, or the journal's (it may be deleted: nobody was told of it, or its owner gave it up),
+ * or unknown (it is kept).
  */
 #pragma once
 
@@ -35,12 +36,29 @@ struct store_session {
 	const char *egress; /* rules separated by blanks */
 	int persistent;
 	uint64_t quota_bytes;
+	/* Of what it holds, at most so much is shared with other volumes; of what its forks were
+	 * given, at most so much is still charged to it. */
+	uint64_t shared_bytes, forked_bytes;
 	int64_t created_us, accessed_us;
+};
+
+struct store_snapshot {
+	const char *id;
+	const char *tenant;
+	const char *name, *path;
+	const char *session;	   /* where it was taken */
+	const char *template_name; /* of that session */
+	uint64_t size_bytes;
+	int64_t created_us, expires_us; /* expires_us 0: never */
 };
 
 /* Oldest first. */
 int store_load_sessions(struct store *s, void (*each)(void *data, const struct store_session *row),
 			void *data, struct err *err);
+/* Oldest first. */
+int store_load_snapshots(struct store *s,
+			 void (*each)(void *data, const struct store_snapshot *row), void *data,
+			 struct err *err);
 int store_load_journal(struct store *s, void (*each)(void *data, const char *id), void *data,
 		       struct err *err);
 /* Number of a tenant, made when new (a write on the calling thread; at start only). */
@@ -50,10 +68,23 @@ int store_tenant_number(struct store *s, const char *tenant, uint32_t *ret, stru
 
 /* Takes the id out of the journal in the same commit. */
 void store_put_session(struct store *s, const struct store_session *row, store_fn fn, void *data);
+/* All of them in one commit, or none. n > 0. */
+void store_put_sessions(struct store *s, const struct store_session *rows, size_t n, store_fn fn,
+			void *data);
 /* Puts the id into the journal in the same commit. */
 void store_drop_session(struct store *s, const char *id, store_fn fn, void *data);
 /* Access times of many sessions are written together once a minute by the core. */
 void store_touch_session(struct store *s, const char *id, int64_t accessed_us);
+
+void store_share_session(struct store *s, const char *id, uint64_t shared_bytes,
+			 uint64_t forked_bytes);
+
+/* Takes the volume out of the journal in the same commit. */
+void store_put_snapshot(struct store *s, const struct store_snapshot *row, const char *volume,
+			store_fn fn, void *data);
+/* Puts the volume into the journal in the same commit. */
+void store_drop_snapshot(struct store *s, const char *id, const char *volume, store_fn fn,
+			 void *data);
 
 /* Several ids, one after the other, each with its NUL. */
 void store_add_journal(struct store *s, const char *ids, size_t n_ids, store_fn fn, void *data);

@@ -84,6 +84,8 @@ static struct store_session row_of(const char *id, int64_t created_us)
 				       .egress = "pypi.org *.example.com",
 				       .persistent = 1,
 				       .quota_bytes = 5,
+				       .shared_bytes = 6,
+				       .forked_bytes = 7,
 				       .created_us = created_us,
 				       .accessed_us = created_us + 1 };
 }
@@ -119,6 +121,8 @@ static void see_session(void *data, const struct store_session *row)
 	assert_string_equal(row->egress, "pypi.org *.example.com");
 	assert_int_equal(row->persistent, 1);
 	assert_int_equal(row->quota_bytes, 5);
+	assert_true(row->shared_bytes == 6 || row->shared_bytes == 1ull << 40);
+	assert_int_equal(row->forked_bytes, 7);
 	seen->last = *row;
 }
 
@@ -168,6 +172,104 @@ static void sessions_come_back_oldest_first(void **state)
 	assert_string_equal(seen.ids[1], second.id);
 	assert_int_equal(seen.last.created_us, 20);
 	assert_int_equal(seen.last.accessed_us, 98);
+	must_close(f);
+}
+
+static void see_snapshot(void *data, const struct store_snapshot *row)
+{
+	struct seen *seen = data;
+
+	snprintf(seen->ids[seen->n++ % 8], 32, "%s", row->id);
+	assert_string_equal(row->tenant, "a");
+	assert_string_equal(row->name, "before \xc3\xbc");
+	assert_string_equal(row->path, "out");
+	assert_string_equal(row->session, "sbx_000000000001");
+	assert_string_equal(row->template_name, "sandbox-base:latest");
+	assert_int_equal(row->size_bytes, 1ull << 40);
+	assert_int_equal(row->expires_us, row->created_us + 1);
+}
+
+static struct seen snapshots_of(struct fixture *f)
+{
+	struct seen seen = { 0 };
+	struct err err;
+
+	assert_int_equal(store_load_snapshots(f->store, see_snapshot, &seen, &err), 0);
+	return seen;
+}
+
+static struct store_snapshot snapshot_row(const char *id, int64_t created_us)
+{
+	return (struct store_snapshot){ .id = id,
+					.tenant = "a",
+					.name = "before \xc3\xbc",
+					.path = "out",
+					.session = "sbx_000000000001",
+					.template_name = "sandbox-base:latest",
+					.size_bytes = 1ull << 40,
+					.created_us = created_us,
+					.expires_us = created_us + 1 };
+}
+
+static void snapshots_and_the_journal_change_places(void **state)
+{
+	struct fixture *f = *state;
+	struct store_snapshot second = snapshot_row("snap_2", 20),
+			      first = snapshot_row("snap_1", 10);
+	unsigned n = 0;
+
+	must_open(f);
+	store_add_journal(f->store, "snp_1\0snp_2", 2, count, &n);
+	store_put_snapshot(f->store, &second, "snp_2", count, &n);
+	store_put_snapshot(f->store, &first, "snp_1", count, &n);
+	run_until(f, &n, 3);
+	must_close(f);
+	must_open(f);
+	struct seen seen = snapshots_of(f);
+	assert_int_equal(seen.n, 2);
+	assert_string_equal(seen.ids[0], "snap_1");
+	assert_string_equal(seen.ids[1], "snap_2");
+	assert_int_equal(journal_of(f).n, 0);
+	store_drop_snapshot(f->store, "snap_1", "snp_1", count, &n);
+	run_until(f, &n, 4);
+	assert_int_equal(snapshots_of(f).n, 1);
+	seen = journal_of(f);
+	assert_int_equal(seen.n, 1);
+	assert_string_equal(seen.ids[0], "snp_1");
+	must_close(f);
+}
+
+static void note_failure(void *data, const struct err *err)
+{
+	*(unsigned *)data = err ? 2 : 1;
+}
+
+static void several_sessions_are_stored_together_or_not_at_all(void **state)
+{
+	struct fixture *f = *state;
+	static const char ids[] = "sbx_00000000000a\0sbx_00000000000b\0sbx_00000000000c";
+	struct store_session rows[3] = { row_of("sbx_00000000000a", 1),
+					 row_of("sbx_00000000000b", 2),
+					 row_of("sbx_00000000000a", 3) };
+	unsigned n = 0, failed = 0;
+
+	must_open(f);
+	store_add_journal(f->store, ids, 3, count, &n);
+	/* The third has the id of the first. */
+	store_put_sessions(f->store, rows, 3, note_failure, &failed);
+	run_until(f, &failed, 1);
+	assert_int_equal(failed, 2);
+	assert_int_equal(sessions_of(f).n, 0);
+	assert_int_equal(journal_of(f).n, 3);
+	rows[2].id = "sbx_00000000000c";
+	store_put_sessions(f->store, rows, 3, count, &n);
+	run_until(f, &n, 2);
+	assert_int_equal(sessions_of(f).n, 3);
+	assert_int_equal(journal_of(f).n, 0);
+	store_share_session(f->store, rows[1].id, 1ull << 40, 7);
+	must_close(f);
+	must_open(f);
+	assert_int_equal(sessions_of(f).n, 3);
 	must_close(f);
 }
 
@@ -382,8 +484,32 @@ static void a_newer_schema_is_refused(void **state)
 
 	must_open(f);
 	must_close(f);
-	change(f, "UPDATE schema SET version=2");
+	change(f, "UPDATE schema SET version=3");
 	refused(f, EPROTO, "version 2");
+}
+
+static void an_older_schema_is_brought_up_to_date(void **state)
+{
+	struct fixture *f = *state;
+	struct store_session row = row_of("sbx_000000000001", 1);
+	unsigned n = 0;
+
+	must_open(f);
+	store_put_session(f->store, &row, count, &n);
+	run_until(f, &n, 1);
+	must_close(f);
+	change(f, "DROP TABLE snapshot; ALTER TABLE session DROP COLUMN shared_bytes;"
+		  "ALTER TABLE session DROP COLUMN forked_bytes;"
+		  "UPDATE schema SET version=1");
+	must_open(f);
+	store_share_session(f->store, row.id, 6, 7);
+	must_close(f);
+	must_open(f);
+	assert_int_equal(sessions_of(f).n, 1);
+	assert_int_equal(snapshots_of(f).n, 0);
+	must_close(f);
+	change(f, "UPDATE schema SET version=0");
+	refused(f, EPROTO, "version 0");
 }
 
 static void another_programs_database_is_refused(void **state)
@@ -486,6 +612,8 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		T(sessions_come_back_oldest_first),
+		T(snapshots_and_the_journal_change_places),
+		T(several_sessions_are_stored_together_or_not_at_all),
 		T(callbacks_come_in_order_and_never_before_the_call_returned),
 		T(put_takes_from_the_journal_and_drop_gives_back),
 		T(one_bad_write_in_a_batch_fails_alone),
@@ -496,6 +624,7 @@ int main(void)
 		T(a_file_that_is_no_database_is_refused_and_kept),
 		T(a_damaged_page_is_refused),
 		T(a_newer_schema_is_refused),
+		T(an_older_schema_is_brought_up_to_date),
 		T(another_programs_database_is_refused),
 		T(a_link_in_the_place_of_the_file_is_refused),
 		T(a_full_disk_fails_what_it_meets_and_loses_no_usage),

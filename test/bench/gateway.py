@@ -170,18 +170,21 @@ class Egress:
 
     def throughput(self, session):
         for order, what in (("down", "to the client"), ("up", "from the client")):
-            times = {"tunnel": [], "loopback": [], "pair": []}
-            for _ in range(1 if self.quick else 5):
-                word = "%s:%d" % (order, GIB)
-                times["tunnel"] += self.inside(session, word)
-                times["loopback"] += self.outside("127.0.0.1", 4430, word)
-                times["pair"] += self.outside(PEER, 443, word)
-            rates = {name: GIB / p50(values) for name, values in times.items()}
+            times = {"tunnel": [], "loopback": [], "pair": [], "tinyproxy": []}
+            via = ("via", "127.0.0.1", "3129")
+            with self.tinyproxy():
+                for _ in range(1 if self.quick else 5):
+                    word = "%s:%d" % (order, GIB)
+                    times["tunnel"] += self.inside(session, word)
+                    times["loopback"] += self.outside("127.0.0.1", 4430, word)
+                    times["pair"] += self.outside(PEER, 443, word)
+                    times["tinyproxy"] += self.outside(PEER, 443, word, via)
+            rates = {name: GIB * 1e9 / p50(values) for name, values in times.items()}
             self.table.at_least(
                 "tunnel, 1 GiB %s / direct loopback TCP" % what,
                 rates["tunnel"] / rates["loopback"], 0.8,
-                note="%.2f GB/s, loopback %.2f, direct over the interfaces %.2f"
-                % (rates["tunnel"], rates["loopback"], rates["pair"]))
+                note="%.2f GB/s, loopback %.2f, direct over the interfaces %.2f, tinyproxy %.2f"
+                % tuple(rates[name] / 1e9 for name in ("tunnel", "loopback", "pair", "tinyproxy")))
 
     def latency(self, session):
         order = "ping:%d" % (200 if self.quick else 3000)

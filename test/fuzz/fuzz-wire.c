@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 
 #include "base/fd.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "core/native/fake.h"
@@ -38,7 +39,7 @@ static struct fake f;
 static struct call calls[CALLS];
 static struct runtime_egress *sessions[8];
 static unsigned n_calls;
-static bool launcher_broke_rules;
+static bool launcher_broke_rules, copying;
 static const uint8_t *at;
 static size_t left;
 
@@ -98,6 +99,22 @@ static void on_read(void *data, const struct runtime_file_result *result, struct
 
 static void on_write(void *data, const struct runtime_file_result *result, const struct err *err)
 {
+	answered(data);
+}
+
+static void on_merged(void *data, const struct runtime_file_result *result, struct str bytes,
+		      const struct err *err)
+{
+	bool conflict = err && strcmp(err->slug, "restore_conflict") == 0;
+
+	assert(conflict ? bytes.len && bytes.len <= LIMIT_PATH && !memchr(bytes.data, 0, bytes.len)
+			: err || !bytes.len);
+	answered(data);
+}
+
+static void on_copied(void *data, const struct runtime_file_result *result, const struct err *err)
+{
+	copying = false;
 	answered(data);
 }
 
@@ -200,6 +217,8 @@ static void on_live(void *data, const struct runtime_live *live, size_t n)
 
 /* ---- Operations ---- */
 
+#define SNAPSHOT "snp_0123456789ab"
+
 static const struct runtime_file_spec file_spec = { FAKE_VOLUME, 1, FAKE_IMAGE, { "a", 1 } };
 
 static void start_exec(unsigned n)
@@ -261,8 +280,39 @@ static void start_file(unsigned n)
 		c->file = runtime_list(f.rt, &file_spec, STR("a"), 1, on_list, c);
 		break;
 	default:
-		start_upload(c, next());
+		n = next();
+		if (n & 64)
+			c->file = runtime_file_merge(f.rt, &file_spec,
+						     n & 1 ? SNAPSHOT : FAKE_VOLUME, 0, on_merged,
+						     c);
+		else
+			start_upload(c, (uint8_t)n);
 	}
+}
+
+/* What has to do with snapshots. */
+static void call_copy(unsigned n, struct call *c)
+{
+	const struct runtime_volume_spec copy = {
+		.volume = FAKE_VOLUME, .tenant = 1, .source = SNAPSHOT, .image = FAKE_IMAGE
+	};
+	const struct runtime_snapshot_spec spec = { .volume = FAKE_VOLUME,
+						    .snapshot = SNAPSHOT,
+						    .tenant = 1,
+						    .image = FAKE_IMAGE,
+						    .path = STR("a") };
+
+	if (n % 4 == 0 && copying)
+		answered(c); /* the core makes one of a name at a time */
+	else if (n % 4 == 0)
+		runtime_snapshot_create(f.rt, &spec, on_copied, c);
+	else if (n % 4 == 1)
+		runtime_volume_delete(f.rt, SNAPSHOT, on_volume, c);
+	else if (n % 4 == 2)
+		runtime_volume_create(f.rt, &copy, on_volume, c);
+	else
+		runtime_volume_limit(f.rt, FAKE_VOLUME, n, on_volume, c);
+	copying |= n % 4 == 0;
 }
 
 static void call_volume(unsigned n)
@@ -271,8 +321,14 @@ static void call_volume(unsigned n)
 
 	if (!c)
 		return;
-	if (n % 3 == 0)
-		runtime_volume_create(f.rt, FAKE_VOLUME, 1, 0, on_volume, c);
+	if (n & 4)
+		call_copy(n, c);
+	else if (n % 3 == 0)
+		runtime_volume_create(f.rt,
+				      &(struct runtime_volume_spec){ .volume = FAKE_VOLUME,
+								     .tenant = 1,
+								     .limit_bytes = 0 },
+				      on_volume, c);
 	else if (n % 3 == 1)
 		runtime_volume_delete(f.rt, FAKE_VOLUME, on_volume, c);
 	else

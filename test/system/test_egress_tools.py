@@ -58,7 +58,8 @@ def test_pip_installs_from_the_mirror_of_this_machine():
     policy = {"*": [host, "pypi"]}
     with harness.Server({"SANDBOX_EGRESS_POLICY": json.dumps(policy)}) as server:
         session = server.create(egress=[host, "pypi"])
-        result = server.exec(session, "pip install -q --index-url %s six && python -c 'import six'" % url, 60)
+        command = "pip install -q --index-url %s six && python -c 'import six'" % url
+        result = server.exec(session, command, 60)
         assert result["exit_code"] == 0, result
         events = server.get("/v1/sessions/%s/egress" % session).json["events"]
         assert [event for event in events if event["decision"] == "allow" and event["bytes_down"]]
@@ -131,8 +132,8 @@ def test_pip_says_what_it_is_refused(base, session):
 
 @pytest.mark.parametrize("bare, via", [("", "proxy"), (BARE, "direct")], ids=["proxy", "direct"])
 def test_git_clones_over_https(base, session, bare, via):
-    command = "%sgit -c http.sslCAInfo=$PWD/ca.pem clone -q https://github.com/o/r.git r && cat r/README.md"
-    assert run(base, session, command % bare) == "hello\n"
+    command = bare + "git -c http.sslCAInfo=$PWD/ca.pem clone -q https://github.com/o/r.git r"
+    assert run(base, session, command + " && cat r/README.md") == "hello\n"
     assert {brief(event) for event in base.events(session, 1)} == {allow("github.com", via)}
 
 
@@ -212,7 +213,8 @@ def build_go(folder):
         file.write(GO_PROGRAM)
     out = os.path.join(folder, "go-get")
     env = {"PATH": "/usr/bin:/bin", "HOME": folder, "CGO_ENABLED": "0", "GOFLAGS": "-mod=mod",
-           "GO111MODULE": "off", "GOCACHE": os.path.join(harness.CACHE, "go-build"), "GOTOOLCHAIN": "local"}
+           "GO111MODULE": "off", "GOTOOLCHAIN": "local",
+           "GOCACHE": os.path.join(harness.CACHE, "go-build")}
     ran = subprocess.run([go, "build", "-o", out, "main.go"], cwd=folder, env=env,
                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     return out if ran.returncode == 0 else None

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import http.client
 import os
 import tempfile
@@ -13,7 +14,7 @@ from .errors import NotFoundError, SandboxError
 from .result import CommandResult
 
 DEFAULT_TEMPLATE = "sandbox-base:latest"
-_SLOW_START_SECONDS = 240
+_SLOW_SECONDS = 240
 _TRANSFER_SECONDS = 300
 _PIECE = 256 * 1024
 
@@ -294,12 +295,15 @@ class Sandbox:
         timeout = self.timeout
         if self.snapshot_id:
             body["snapshot_id"] = self.snapshot_id
-            timeout = max(timeout, _SLOW_START_SECONDS)
+            timeout = max(timeout, _SLOW_SECONDS)
         if self.persistent:
             body["persistent"] = True
         if self._secrets:
             body["secrets"] = self._secrets
-        answer = self._connection.json("POST", "/v1/sessions", body, timeout=timeout)
+        self._opened(self._connection.json("POST", "/v1/sessions", body, timeout=timeout))
+        return self
+
+    def _opened(self, answer: Any) -> None:
         if not isinstance(answer, dict) or not answer.get("session_id"):
             raise SandboxError("The server's answer has no session_id.")
         self.tenant_id = answer.get("tenant_id")
@@ -307,7 +311,6 @@ class Sandbox:
         self.disk_quota_mb = answer.get("disk_quota_mb")
         self.persistent = bool(answer.get("persistent", self.persistent))
         self.session_id = answer["session_id"]
-        return self
 
     def close(self, timeout: Optional[float] = None) -> None:
         """Ends the session and deletes its files. Quiet when it has ended already.
@@ -359,6 +362,42 @@ class Sandbox:
         self.files.write(path, content)
         return "Successfully wrote %d characters to %s" % (len(content), path)
 
+    # ---- Snapshots and forks ----
+
+    def snapshot(self, name: Optional[str] = None, path: str = ".") -> Dict[str, Any]:
+        """Keeps the workspace, or one folder of it, as it is now; it outlives the session.
+
+        Returns the record; its "id" is for Sandbox(snapshot=...) and restore().
+        """
+        return self._call("POST", "/snapshots", {"name": name, "path": path}, _SLOW_SECONDS)
+
+    def restore(self, snapshot_id: str, path: str = ".") -> Dict[str, Any]:
+        """Puts a snapshot's files into a folder, in the place of files with the same names."""
+        body = {"snapshot_id": snapshot_id, "path": path}
+        return self._call("POST", "/restore", body, _SLOW_SECONDS)
+
+    def list_snapshots(self) -> List[Dict[str, Any]]:
+        """This tenant's snapshots, newest first."""
+        answer = self._connection.json("GET", "/v1/snapshots") or {}
+        return list(answer.get("snapshots") or [])
+
+    def delete_snapshot(self, snapshot_id: str) -> None:
+        self._connection.json("DELETE", "/v1/snapshots/" + segment(snapshot_id))
+
+    def fork(self, n: int = 1) -> List["Sandbox"]:
+        """Starts n new sessions (1 to 16) that begin with this one's files, as they are at one
+        instant, with the same egress: all of them or none. Each is to be closed by itself.
+        """
+        answer = self._call("POST", "/fork", {"count": n}, _SLOW_SECONDS)
+        return [self._sibling(entry) for entry in answer.get("sessions") or []]
+
+    def _sibling(self, answer: Any) -> "Sandbox":
+        made = copy.copy(self)
+        made.files = Files(made)
+        made.snapshot_id = None
+        made._opened(answer)
+        return made
+
     # ---- What the server knows ----
 
     def egress_log(self, limit: int = 200) -> List[Dict[str, Any]]:
@@ -382,5 +421,12 @@ class Sandbox:
             raise SandboxError("The sandbox is not started: use `with Sandbox()` or call start().")
         return "/v1/sessions/" + segment(self.session_id) + rest
 
-    def _call(self, method: str, rest: str, body: Optional[Mapping[str, Any]] = None) -> Any:
-        return self._connection.json(method, self._path(rest), body) or {}
+    def _call(
+        self,
+        method: str,
+        rest: str,
+        body: Optional[Mapping[str, Any]] = None,
+        at_least: float = 0,
+    ) -> Any:
+        timeout = max(self.timeout, at_least)
+        return self._connection.json(method, self._path(rest), body, timeout=timeout) or {}

@@ -425,3 +425,68 @@ def test_a_server_that_stays_silent_times_out(waits):
         url = "http://127.0.0.1:%d" % silent.getsockname()[1]
         with pytest.raises(errors.APIConnectionError, match="timed out"):
             Sandbox("k", url, timeout=0.05, max_retries=0).usage()
+
+
+# ---- Snapshots and forks ----
+
+RECORD = {"id": "snap_0123456789abcdef", "name": "before", "size_bytes": 4096}
+
+
+def test_snapshot_and_restore_send_name_and_path():
+    with StandIn(
+        Reply(body=RECORD), Reply(body=RECORD), Reply(body={"restored": RECORD, "path": "/workspace/x"})
+    ) as server:
+        box = attached(server)
+        assert box.snapshot() == RECORD
+        assert box.snapshot("before", path="out") == RECORD
+        assert box.restore(RECORD["id"], path="x")["path"] == "/workspace/x"
+    assert [asked.target for asked in server.asked] == [
+        "/v1/sessions/sbx_0123456789ab/snapshots",
+        "/v1/sessions/sbx_0123456789ab/snapshots",
+        "/v1/sessions/sbx_0123456789ab/restore",
+    ]
+    assert server.asked[0].json == {"name": None, "path": "."}
+    assert server.asked[1].json == {"name": "before", "path": "out"}
+    assert server.asked[2].json == {"snapshot_id": RECORD["id"], "path": "x"}
+
+
+def test_snapshots_are_listed_and_deleted_without_a_session():
+    with StandIn(Reply(body={"snapshots": [RECORD]}), Reply(body={"status": "deleted"})) as server:
+        box = client(server)
+        assert box.list_snapshots() == [RECORD]
+        assert box.delete_snapshot("a/b") is None
+    assert [(a.method, a.target) for a in server.asked] == [
+        ("GET", "/v1/snapshots"),
+        ("DELETE", "/v1/snapshots/a%2Fb"),
+    ]
+
+
+def test_forks_are_sandboxes_of_their_own():
+    forks = [dict(CREATED, session_id="sbx_00000000000%d" % i) for i in range(2)]
+    with StandIn(Reply(status=201, body={"sessions": forks}), Reply()) as server:
+        box = attached(server)
+        made = box.fork(2)
+        made[1].close()
+        assert made[0].files._sandbox is made[0]
+    assert server.asked[0].json == {"count": 2}
+    assert server.asked[1].target == "/v1/sessions/sbx_000000000001"
+    assert [m.session_id for m in made] == ["sbx_000000000000", None]
+    assert made[0].egress == CREATED["egress"] and box.session_id == CREATED["session_id"]
+
+
+def test_slow_calls_wait_longer_than_others(monkeypatch):
+    waits = []
+    with StandIn(Reply(body=dict(CREATED, sessions=[]))) as server:
+        box = attached(server, timeout=5)
+        inner = box._connection._opener.open
+
+        def remember(request, timeout):
+            waits.append(timeout)
+            return inner(request, timeout=timeout)
+
+        monkeypatch.setattr(box._connection._opener, "open", remember)
+        box.snapshot()
+        box.restore("x")
+        box.fork()
+        box.egress_log()
+    assert waits == [240, 240, 240, 5]

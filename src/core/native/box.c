@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
@@ -83,6 +84,7 @@ static void drop_sandbox(struct box *box)
 
 	if (!s)
 		return;
+	box->source[0] = '\0';
 	sandbox_kill(s);
 	sandbox_retire(s);
 }
@@ -172,7 +174,9 @@ static const struct sandbox_ops box_ops = {
 
 static void take_sandbox(struct box *box, struct sandbox *s)
 {
-	int r = sandbox_attach(s, box->volume);
+	const char *name = file_source(box);
+	struct volume *source = *name ? volume_find(box->rt, name) : NULL;
+	int r = *name && !source ? -ENOENT : sandbox_attach(s, box->volume, source);
 
 	if (r < 0) {
 		pool_return(box->pool, s);
@@ -184,6 +188,7 @@ static void take_sandbox(struct box *box, struct sandbox *s)
 		return;
 	}
 	box->sandbox = s;
+	memcpy(box->source, name, strlen(name) + 1);
 	sandbox_set_user(s, &box_ops, box);
 	file_start(box);
 	/* What a command would have used, after the job is on its way. */
@@ -227,12 +232,18 @@ void box_step(struct box *box)
 			box_free(box);
 			return;
 		}
+		if (box->source[0]) {
+			box_lose_sandbox(box);
+			return;
+		}
 		rest(box);
 		/* Somebody may have waited for just this place. */
 		boxes_pump(box->rt);
 		return;
 	}
 	unrest(box);
+	if (box->sandbox && strcmp(box->source, file_source(box)) != 0)
+		drop_sandbox(box);
 	if (box->sandbox)
 		file_start(box);
 	else if (!box->wait.pool && !box->wants)

@@ -13,6 +13,9 @@
  *   jobs, no sandbox         takes a place (that of the box which has been idle longest, when all
  * are taken), then a sandbox or waits for one; without a place: the want list no jobs, sandbox
  * idle: kept BOX_KEEP_MS after the last job no jobs, no sandbox      the box ends
+ *
+ * A job that reads from a second volume (its source) needs a sandbox that has it attached, which is
+ * of no use to any other job: it is dropped as soon as its jobs are done.
  */
 #pragma once
 
@@ -37,7 +40,8 @@ struct box {
 	struct pool *pool;
 	struct file_list jobs; /* the first one runs while busy */
 	bool busy, has_place, wants, idle;
-	struct sandbox *sandbox; /* NULL: none */
+	struct sandbox *sandbox;      /* NULL: none */
+	char source[MSG_VOLUME_NAME]; /* what the sandbox has beside the workspace; "": nothing */
 	struct pool_wait wait;
 	struct deadline keep;  /* while idle */
 	TAILQ_ENTRY(box) link; /* in boxes.want or boxes.idle */

@@ -354,7 +354,7 @@ void exec_run(struct runtime_exec *e, struct sandbox *s)
 		exec_fail_soon(e, -r, "no_capacity", "no pipes or memory for another command");
 		return;
 	}
-	r = sandbox_attach(s, e->volume);
+	r = sandbox_attach(s, e->volume, NULL);
 	if (r < 0) {
 		pool_return(e->pool, s);
 		if (r == -EAGAIN)

@@ -232,12 +232,31 @@ static void on_volume_request(struct fake *f, const struct wire_msg *msg)
 	struct msg_done done = { .code = f->volume_code };
 	struct ld_volume_stat stat = { .code = f->volume_code, .used_bytes = 12345 };
 
-	if (msg->head.type == DL_VOLUME_CREATE)
+	switch (msg->head.type) {
+	case DL_VOLUME_CREATE:
+		memcpy(&f->last_create, msg->body, sizeof(f->last_create));
 		f->created++;
-	else if (msg->head.type == DL_VOLUME_DELETE)
+		break;
+	case DL_VOLUME_DELETE:
 		f->deleted++;
-	else
+		break;
+	case DL_SNAPSHOT_CREATE:
+		memcpy(&f->last_copy, msg->body, sizeof(f->last_copy));
+		f->copied++;
+		break;
+	case DL_VOLUME_LIMIT:
+		memcpy(&f->last_limit, msg->body, sizeof(f->last_limit));
+		f->limited++;
+		break;
+	case DL_SNAPSHOT_SEAL:
+		f->sealed++;
+		break;
+	default:
 		f->stats++;
+	}
+	if (f->plain && (msg->head.type == DL_SNAPSHOT_CREATE ||
+			 (msg->head.type == DL_VOLUME_CREATE && f->last_create.source[0])))
+		done.code = EOPNOTSUPP;
 	if (!f->answers)
 		return;
 	if (msg->head.type == DL_VOLUME_STAT)
@@ -271,6 +290,8 @@ static void on_request(struct fake *f, const struct wire_msg *msg)
 		s = find(f, handover.sandbox);
 		if (s)
 			memcpy(s->volume, handover.volume, MSG_VOLUME_NAME);
+		if (s)
+			memcpy(s->source, handover.source, MSG_VOLUME_NAME);
 		break;
 	case DL_KILL:
 		memcpy(&id, msg->body, sizeof(id));

@@ -24,6 +24,7 @@ struct fake_sandbox {
 	int init;		      /* owned: init's end of the control socket; -1 when it died */
 	int slot_fds[LD_SLOT_FDS];    /* owned: what airlockd reads; see fake_count */
 	char volume[MSG_VOLUME_NAME]; /* handed over; "" not yet */
+	char source[MSG_VOLUME_NAME]; /* with it; "" none */
 	bool killed, gone;
 
 	uint8_t got; /* DI_ type that fake_receive found last */
@@ -52,8 +53,13 @@ struct fake {
 	uint32_t build_egress[FAKE_SANDBOXES];
 	uint32_t volume_code;			    /* of the next answers about volumes */
 	unsigned created, deleted, stats, statuses; /* requests seen */
-	unsigned policies;			    /* DL_POLICY seen */
-	uint32_t policy_code;			    /* of the last */
+	unsigned copied, sealed, limited;
+	bool plain; /* clones nothing */
+	struct dl_volume_limit last_limit;
+	struct dl_volume_create last_create;
+	struct dl_snapshot_create last_copy;
+	unsigned policies;    /* DL_POLICY seen */
+	uint32_t policy_code; /* of the last */
 
 	int gateway; /* owned: the gateway's end; -1: none, or airlockd has closed */
 

@@ -2,10 +2,11 @@
 /*
  * file-job: one file job, shared by the files that do them and nobody else: file.c (queue, start,
  * end, and the jobs that are done whole), file-stream.c (bytes that go through), file-tree.c
- * (listing, and what changes the tree without bytes).
+ * (listing, and what changes the tree without bytes), file-copy.c (making snapshots and merging
+ * them).
  *
  * A kind is what a job does with its pipe and with init's answers. Its functions say how the job
- * goes on; file.c ends it. They are not called for a job that was refused.
+ * goes on; file.c ends it. Only refused and tell are called for a job that was refused.
  */
 #pragma once
 
@@ -20,13 +21,16 @@ enum file_step {
 };
 
 struct file_kind {
-	bool slow; /* it goes at the pace of a client */
+	bool slow;	/* it goes at the pace of a client */
+	bool long_walk; /* it takes as long as the tree is large */
 	/* ID_FILE came; result.size is not beyond max. NULL: none is awaited. */
 	enum file_step (*begin)(struct runtime_file *job);
 	/* The pipe is ready, or broken (status < 0). NULL: there is no pipe. */
 	enum file_step (*pump)(struct runtime_file *job, int status);
 	/* ID_FILE_END came with FILE_OK. */
 	enum file_step (*end)(struct runtime_file *job, const struct id_file *body);
+	/* It came with another code. FILE_DONE: that is the answer. NULL: it always is. */
+	enum file_step (*refused)(struct runtime_file *job, const struct id_file *body);
 	/* Nobody listens any more, and the job is running. NULL: it may go on. */
 	void (*detach)(struct runtime_file *job);
 	void (*tell)(struct runtime_file *job, const struct err *err);
@@ -52,6 +56,7 @@ struct runtime_file {
 	unsigned tries;
 	char *path; /* owned: the specification, each path with its NUL */
 	size_t path_len;
+	char source[MSG_VOLUME_NAME]; /* FILE_MERGE; else "" */
 	const struct file_kind *kind; /* NULL: this is all file.c's */
 
 	runtime_read_fn read_fn;
@@ -62,7 +67,7 @@ struct runtime_file {
 	uint64_t max, quota;
 	struct str bytes; /* FILE_WRITE: borrowed until the callback */
 	size_t sent;	  /* of bytes */
-	struct buf got;	  /* FILE_READ */
+	struct buf got;	  /* FILE_READ; FILE_MERGE: the path in the way */
 	bool announced;	  /* ID_FILE came: got must become result.size */
 	bool answered;	  /* ID_FILE_END came with FILE_OK */
 	struct file_pipe *pipe;

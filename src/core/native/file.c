@@ -34,6 +34,7 @@ static const struct {
 	{ FILE_ERR_EXISTS, "exists" },
 	{ FILE_ERR_NOT_EMPTY, "not_empty" },
 	{ FILE_ERR_NOT_FOLDER, "not_folder" },
+	{ FILE_ERR_CONFLICT, "restore_conflict" },
 };
 
 void files_init(struct files *all)
@@ -304,7 +305,10 @@ static void on_end(struct runtime_file *job, const struct id_file *body)
 		return;
 	}
 	if (body->code != FILE_OK) {
-		on_refusal(job, body);
+		if (job->kind && job->kind->refused && job->kind->refused(job, body) == FILE_BROKEN)
+			fail_with_box(job, job->why);
+		else
+			on_refusal(job, body);
 		return;
 	}
 	if (job->kind) {
@@ -418,7 +422,7 @@ static bool is_slow(const struct runtime_file *job)
 static bool is_piped(const struct runtime_file *job)
 {
 	return job->op == FILE_READ || job->op == FILE_WRITE || job->op == FILE_LIST ||
-	       job->op == FILE_PACK;
+	       job->op == FILE_PACK || job->op == FILE_MERGE;
 }
 
 /* Makes the pipe and returns init's end, or -1. */
@@ -447,11 +451,12 @@ static int pipe_open(struct runtime_file *job)
 }
 
 static const enum sandbox_state file_states[] = {
-	[FILE_READ] = SANDBOX_FILE_READ,  [FILE_WRITE] = SANDBOX_FILE_OTHER,
-	[FILE_STAT] = SANDBOX_FILE_OTHER, [FILE_USAGE] = SANDBOX_FILE_OTHER,
-	[FILE_LIST] = SANDBOX_FILE_OTHER, [FILE_REMOVE] = SANDBOX_FILE_OTHER,
-	[FILE_MOVE] = SANDBOX_FILE_OTHER, [FILE_MKDIR] = SANDBOX_FILE_OTHER,
-	[FILE_PACK] = SANDBOX_FILE_READ,
+	[FILE_READ] = SANDBOX_FILE_READ,   [FILE_WRITE] = SANDBOX_FILE_OTHER,
+	[FILE_STAT] = SANDBOX_FILE_OTHER,  [FILE_USAGE] = SANDBOX_FILE_OTHER,
+	[FILE_LIST] = SANDBOX_FILE_OTHER,  [FILE_REMOVE] = SANDBOX_FILE_OTHER,
+	[FILE_MOVE] = SANDBOX_FILE_OTHER,  [FILE_MKDIR] = SANDBOX_FILE_OTHER,
+	[FILE_PACK] = SANDBOX_FILE_READ,   [FILE_TRIM] = SANDBOX_FILE_OTHER,
+	[FILE_MERGE] = SANDBOX_FILE_OTHER,
 };
 
 /* Returns 0, or -errno: -EPIPE when init is gone. A small write is in the pipe before init looks. */
@@ -485,6 +490,20 @@ static int send_job(struct runtime_file *job, struct sandbox *s)
 	return r;
 }
 
+const char *file_source(const struct box *box)
+{
+	const struct runtime_file *job = TAILQ_FIRST(&box->jobs);
+
+	return job ? job->source : "";
+}
+
+static int64_t limit_of(const struct runtime_file *job)
+{
+	if (is_slow(job))
+		return FILE_STREAM_MS;
+	return job->kind && job->kind->long_walk ? FILE_LONG_JOB_MS : FILE_JOB_MS;
+}
+
 void file_start(struct box *box)
 {
 	struct runtime_file *job = TAILQ_FIRST(&box->jobs);
@@ -496,8 +515,7 @@ void file_start(struct box *box)
 	r = send_job(job, box->sandbox);
 	if (r == 0) {
 		deadline_set(&job->rt->deadlines, &job->deadline,
-			     clock_monotonic_ms() + (is_slow(job) ? FILE_STREAM_MS : FILE_JOB_MS),
-			     on_job_late);
+			     clock_monotonic_ms() + limit_of(job), on_job_late);
 	} else if (r == -EPIPE && job->tries < FILE_TRIES) {
 		try_again(job);
 	} else {

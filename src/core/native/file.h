@@ -8,7 +8,7 @@
  * Init's answers are hostile: a size beyond what was asked for, more or fewer bytes than announced,
  * an answer out of turn kill the file sandbox and fail that job alone. QUEUED lasts FILE_QUEUE_MS
  * at most
- * ("busy"), RUNNING FILE_JOB_MS or FILE_STREAM_MS. A job that never reached init is tried again
+ * ("busy"), RUNNING FILE_JOB_MS or what its kind says. A job that never reached init is tried again
  * with another sandbox. A write whose caller has lost interest is broken off unless all bytes are
  * on their way; the worker then changes nothing.
  */
@@ -21,6 +21,8 @@
 
 #define FILE_QUEUE_MS 60000
 #define FILE_JOB_MS 120000
+/* Snapshots: walks of whole trees. */
+#define FILE_LONG_JOB_MS 140000
 /* Bytes that a client sends or takes at its own pace. */
 #define FILE_STREAM_MS 240000
 #define FILE_TRIES 3
@@ -37,11 +39,17 @@ void files_init(struct files *all);
 
 /* For box.c: the first job begins; it has a sandbox with the workspace attached. */
 void file_start(struct box *box);
+/* What the first job wants to read from beside the workspace; "": nothing. */
+const char *file_source(const struct box *box);
 void file_message(struct box *box, const struct wire_msg *msg);
 void file_sandbox_ended(struct box *box);
 void file_handover_failed(struct box *box, uint32_t code);
 /* No sandbox can be had: every job of the box fails, the box ends. */
 void file_fail_all(struct box *box, const char *slug);
+
+/* For snapshot.c: makes the workspace what the folder holds. result->used_bytes: what is left. */
+struct runtime_file *file_trim(struct runtime *rt, const struct runtime_file_spec *spec,
+			       runtime_write_fn fn, void *data);
 
 /* All its jobs fail, its file sandbox is killed. */
 void file_volume_ends(struct runtime *rt, struct volume *v);

@@ -212,6 +212,7 @@ void runtime_info_get(struct runtime *rt, struct runtime_info *ret)
 		.name = "native",
 		.ready = rt->link.state == LINK_READY && !rt->closing,
 		.hard_quota = rt->host.quota != MSG_QUOTA_NONE,
+		.counts_shared = rt->host.quota == MSG_QUOTA_FULL,
 		.layers = rt->host.layers,
 		.missing = rt->host.required & ~rt->host.layers,
 		.pool_ready = rt->pools.n_ready,

@@ -212,15 +212,19 @@ void sandbox_gone(struct sandbox *s)
 	close_control(s);
 	s->state = SANDBOX_ENDED;
 	bool stray = s->stray;
-	struct volume *v = take_ptr(s->volume);
+	struct volume *v = take_ptr(s->volume), *source = take_ptr(s->source);
 	if (v)
 		TAILQ_REMOVE(&v->sandboxes, s, in_volume);
+	if (source)
+		TAILQ_REMOVE(&source->readers, s, in_source);
 	if (s->ops)
 		s->ops->gone(s);
 	else
 		free_when_over(s);
 	if (v)
 		volume_sandbox_gone(rt, v);
+	if (source)
+		volume_sandbox_gone(rt, source);
 	if (stray && --rt->strays == 0)
 		volume_strays_gone(rt);
 	runtime_close_step(rt);
@@ -399,17 +403,22 @@ void sandbox_set_user(struct sandbox *s, const struct sandbox_ops *ops, void *us
 	s->user = user;
 }
 
-int sandbox_attach(struct sandbox *s, struct volume *v)
+int sandbox_attach(struct sandbox *s, struct volume *v, struct volume *source)
 {
 	struct dl_handover body = { .sandbox = s->id };
 	int r;
 
 	memcpy(body.volume, v->name, sizeof(body.volume));
+	if (source)
+		memcpy(body.source, source->name, sizeof(body.source));
 	r = link_try(s->rt, DL_HANDOVER, &body, sizeof(body));
 	if (r < 0)
 		return r;
 	s->volume = v;
 	TAILQ_INSERT_TAIL(&v->sandboxes, s, in_volume);
+	s->source = source;
+	if (source)
+		TAILQ_INSERT_TAIL(&source->readers, s, in_source);
 	return 0;
 }
 

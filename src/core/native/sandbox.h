@@ -88,6 +88,7 @@ struct sandbox {
 	uint32_t posture;
 	struct pool *pool;     /* whose it was built for; pools live as long as their sandboxes */
 	struct volume *volume; /* attached or about to be; NULL: blank */
+	struct volume *source; /* the same, read-only beside it; NULL: none */
 
 	int control; /* owned; -1 when closed */
 	uv_poll_t poll;
@@ -110,6 +111,7 @@ struct sandbox {
 	struct deadline linger;
 	TAILQ_ENTRY(sandbox) link;	/* runtime.sandboxes */
 	TAILQ_ENTRY(sandbox) in_volume; /* volume.sandboxes */
+	TAILQ_ENTRY(sandbox) in_source; /* volume.readers */
 	TAILQ_ENTRY(sandbox) in_pool;	/* pool.ready */
 };
 
@@ -136,8 +138,9 @@ int sandbox_prepare(struct sandbox *s);
 /* Gives them back: for a sandbox that will not run a command. */
 void sandbox_unprepare(struct sandbox *s);
 
-/* Sends the hand-over of a workspace. -EAGAIN: no room now, nothing happened. */
-int sandbox_attach(struct sandbox *s, struct volume *v);
+/* Sends the hand-over of a workspace, with another one to read from beside it (NULL: none).
+ * -EAGAIN: no room now, nothing happened. */
+int sandbox_attach(struct sandbox *s, struct volume *v, struct volume *source);
 /* Sends a job to init and enters state. */
 int sandbox_send(struct sandbox *s, enum sandbox_state state, uint8_t type, uint32_t job,
 		 const void *body, size_t len, const int *fds, unsigned n_fds);

@@ -217,7 +217,10 @@ static void a_full_socket_keeps_messages_in_order(void **state)
 	fake_start(&f, &fake_config);
 	for (unsigned i = 0; i < many; i++) {
 		snprintf(name, sizeof(name), "sbx_%012x", i);
-		runtime_volume_create(f.rt, name, 1, 0, on_volume, &c);
+		runtime_volume_create(f.rt,
+				      &(struct runtime_volume_spec){
+					      .volume = name, .tenant = 1, .limit_bytes = 0 },
+				      on_volume, &c);
 	}
 	assert_true(link_is_congested(&f.rt->link));
 	for (unsigned i = 0; i < many;) {
@@ -271,7 +274,11 @@ static void a_command_waits_until_the_socket_has_room(void **state)
 	runtime_warm(f.rt, 1, FAKE_IMAGE, false);
 	fake_turn(&f);
 	while (!link_is_congested(&f.rt->link))
-		runtime_volume_create(f.rt, FAKE_VOLUME, 1, 0, on_volume, &c);
+		runtime_volume_create(f.rt,
+				      &(struct runtime_volume_spec){ .volume = FAKE_VOLUME,
+								     .tenant = 1,
+								     .limit_bytes = 0 },
+				      on_volume, &c);
 	runtime_exec_start(f.rt, &spec, &ops, &w);
 	/* Nothing reaches init before the launcher can know. */
 	assert_false(fake_receive(&f.sandboxes[0]));
@@ -348,7 +355,10 @@ static void what_was_asked_of_a_dead_launcher_fails(void **state)
 
 	fake_start(&f, &fake_config);
 	f.answers = false;
-	runtime_volume_create(f.rt, "sbx_aaaaaaaaaaaa", 1, 0, on_volume, &c);
+	runtime_volume_create(f.rt,
+			      &(struct runtime_volume_spec){
+				      .volume = "sbx_aaaaaaaaaaaa", .tenant = 1, .limit_bytes = 0 },
+			      on_volume, &c);
 	fake_turn(&f);
 	assert_int_equal(c.n, 0);
 	close(f.launcher);
@@ -356,7 +366,10 @@ static void what_was_asked_of_a_dead_launcher_fails(void **state)
 	fake_turn(&f);
 	assert_int_equal(c.n, 1);
 	assert_int_equal(c.failed, 1);
-	runtime_volume_create(f.rt, "sbx_bbbbbbbbbbbb", 1, 0, on_volume, &c);
+	runtime_volume_create(f.rt,
+			      &(struct runtime_volume_spec){
+				      .volume = "sbx_bbbbbbbbbbbb", .tenant = 1, .limit_bytes = 0 },
+			      on_volume, &c);
 	assert_int_equal(c.n, 1);
 	fake_turn(&f);
 	assert_int_equal(c.failed, 2);

@@ -67,7 +67,11 @@ static void create_and_stat(void **state)
 	struct call c = { 0 }, s = { 0 };
 
 	fake_start(&f, &fake_config);
-	runtime_volume_create(f.rt, "sbx_00000000beef", 1, 1000, on_volume, &c);
+	runtime_volume_create(f.rt,
+			      &(struct runtime_volume_spec){ .volume = "sbx_00000000beef",
+							     .tenant = 1,
+							     .limit_bytes = 1000 },
+			      on_volume, &c);
 	assert_int_equal(c.done, 0);
 	assert_null(volume_find(f.rt, "sbx_00000000beef"));
 	fake_turn(&f);
@@ -97,7 +101,11 @@ static void a_failed_create_has_its_word_and_leaves_nothing(void **state)
 		struct call c = { 0 };
 		fake_start(&f, &fake_config);
 		f.volume_code = failures[i].code;
-		runtime_volume_create(f.rt, "sbx_00000000beef", 1, 1000, on_volume, &c);
+		runtime_volume_create(f.rt,
+				      &(struct runtime_volume_spec){ .volume = "sbx_00000000beef",
+								     .tenant = 1,
+								     .limit_bytes = 1000 },
+				      on_volume, &c);
 		fake_turn(&f);
 		assert_string_equal(c.slug, failures[i].slug);
 		assert_null(volume_find(f.rt, "sbx_00000000beef"));

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "core/native/state.h"
@@ -69,6 +70,7 @@ struct volume *volume_add(struct runtime *rt, const char *name, uint32_t tenant)
 	memcpy(v->name, name, len);
 	v->tenant = tenant;
 	TAILQ_INIT(&v->sandboxes);
+	TAILQ_INIT(&v->readers);
 	struct volume **to = bucket(t, name);
 	v->next = *to;
 	*to = v;
@@ -107,8 +109,7 @@ void volume_table_fini(struct volume_table *t)
 	*t = (struct volume_table){ 0 };
 }
 
-/* Turns the launcher's answer into an error; true when there is one. */
-static bool failed(const struct wire_msg *msg, struct err *err)
+bool volume_failed(const struct wire_msg *msg, struct err *err)
 {
 	struct msg_done done;
 
@@ -134,36 +135,120 @@ static bool failed(const struct wire_msg *msg, struct err *err)
 	return true;
 }
 
+bool volume_cannot_clone(const struct wire_msg *msg)
+{
+	struct msg_done done;
+
+	if (!msg)
+		return false;
+	memcpy(&done, msg->body, sizeof(done));
+	return done.code == EOPNOTSUPP;
+}
+
 /* ---- Create ---- */
 
 struct creation {
+	struct runtime *rt;
 	runtime_volume_fn fn;
 	void *data;
-	uint32_t tenant;
-	char name[MSG_VOLUME_NAME];
+	struct dl_volume_create body;
+	char source[MSG_VOLUME_NAME]; /* "": empty, or cloned already */
+	char *image;		      /* owned */
 };
+
+static void creation_end(struct creation *c, const struct err *err)
+{
+	c->fn(c->data, err);
+	free(c->image);
+	free(c);
+}
+
+static void on_filled(void *data, const struct runtime_file_result *result, struct str bytes,
+		      const struct err *err)
+{
+	struct err full;
+
+	/* What does not fit here does not fit on the disk. */
+	if (err && strcmp(err->slug, "quota") == 0) {
+		err_slug(&full, ENOSPC, "no_capacity", "there is no room for the copy");
+		err = &full;
+	}
+	creation_end(data, err);
+}
+
+static void fill(struct creation *c)
+{
+	const struct runtime_file_spec spec = { .volume = c->body.volume,
+						.tenant = c->body.tenant,
+						.image = c->image,
+						.path = STR(".") };
+
+	runtime_file_merge(c->rt, &spec, c->source, 0, on_filled, c);
+}
 
 static void on_created(struct runtime *rt, void *data, struct wire_msg *msg)
 {
-	_cleanup_free_ struct creation *c = data;
+	struct creation *c = data;
 	struct err err;
-	bool bad = failed(msg, &err);
 
+	if (c->body.source[0] && volume_cannot_clone(msg)) {
+		memcpy(c->source, c->body.source, sizeof(c->source));
+		memset(c->body.source, 0, sizeof(c->body.source));
+		link_ask(rt, DL_VOLUME_CREATE, &c->body, sizeof(c->body), LINK_BIT(LD_DONE),
+			 on_created, c);
+		return;
+	}
+	bool bad = volume_failed(msg, &err);
 	if (!bad)
-		volume_add(rt, c->name, c->tenant);
-	c->fn(c->data, bad ? &err : NULL);
+		volume_add(rt, c->body.volume, c->body.tenant);
+	if (!bad && c->source[0])
+		fill(c);
+	else
+		creation_end(c, bad ? &err : NULL);
 }
 
-void runtime_volume_create(struct runtime *rt, const char *volume, uint32_t tenant,
-			   uint64_t limit_bytes, runtime_volume_fn fn, void *data)
+void runtime_volume_create(struct runtime *rt, const struct runtime_volume_spec *spec,
+			   runtime_volume_fn fn, void *data)
 {
 	struct creation *c = mem_new(1, sizeof(*c));
-	struct dl_volume_create body = { .tenant = tenant, .limit_bytes = limit_bytes };
+	uint64_t tenant_mb = spec->tenant_bytes / MIB + (spec->tenant_bytes % MIB != 0);
 
-	*c = (struct creation){ .fn = fn, .data = data, .tenant = tenant };
-	snprintf(c->name, sizeof(c->name), "%s", volume);
-	memcpy(body.volume, c->name, sizeof(body.volume));
-	link_ask(rt, DL_VOLUME_CREATE, &body, sizeof(body), LINK_BIT(LD_DONE), on_created, c);
+	*c = (struct creation){ .rt = rt, .fn = fn, .data = data };
+	c->body.tenant = spec->tenant;
+	c->body.limit_bytes = spec->limit_bytes;
+	c->body.tenant_limit_mb = tenant_mb < UINT32_MAX ? (uint32_t)tenant_mb : UINT32_MAX;
+	snprintf(c->body.volume, sizeof(c->body.volume), "%s", spec->volume);
+	if (spec->source) {
+		snprintf(c->body.source, sizeof(c->body.source), "%s", spec->source);
+		c->image = mem_dup(spec->image);
+	}
+	link_ask(rt, DL_VOLUME_CREATE, &c->body, sizeof(c->body), LINK_BIT(LD_DONE), on_created, c);
+}
+
+/* ---- Limit ---- */
+
+struct limit_call {
+	runtime_volume_fn fn;
+	void *data;
+};
+
+static void on_limited(struct runtime *rt, void *data, struct wire_msg *msg)
+{
+	_cleanup_free_ struct limit_call *c = data;
+	struct err err;
+
+	c->fn(c->data, volume_failed(msg, &err) ? &err : NULL);
+}
+
+void runtime_volume_limit(struct runtime *rt, const char *volume, uint64_t limit_bytes,
+			  runtime_volume_fn fn, void *data)
+{
+	struct limit_call *c = mem_new(1, sizeof(*c));
+	struct dl_volume_limit body = { .limit_bytes = limit_bytes };
+
+	*c = (struct limit_call){ fn, data };
+	snprintf(body.volume, sizeof(body.volume), "%s", volume);
+	link_ask(rt, DL_VOLUME_LIMIT, &body, sizeof(body), LINK_BIT(LD_DONE), on_limited, c);
 }
 
 /* ---- Delete ---- */
@@ -174,7 +259,7 @@ static void on_deleted(struct runtime *rt, void *data, struct wire_msg *msg)
 	runtime_volume_fn fn = v->fn;
 	void *fn_data = v->data;
 	struct err err;
-	bool bad = failed(msg, &err);
+	bool bad = volume_failed(msg, &err);
 
 	if (bad) {
 		/* The name is still there, so that it can be deleted again. */
@@ -187,11 +272,25 @@ static void on_deleted(struct runtime *rt, void *data, struct wire_msg *msg)
 		fn(fn_data, bad ? &err : NULL);
 }
 
+void volume_when_quiet(struct runtime *rt, struct volume *v, volume_quiet_fn fn, void *data)
+{
+	assert(!v->quiet);
+	if (TAILQ_EMPTY(&v->sandboxes)) {
+		fn(rt, v, data);
+		return;
+	}
+	v->quiet = fn;
+	v->quiet_data = data;
+}
+
 void volume_sandbox_gone(struct runtime *rt, struct volume *v)
 {
 	struct dl_volume body;
 
-	if (v->state != VOLUME_DELETING || !TAILQ_EMPTY(&v->sandboxes) || rt->strays)
+	if (v->quiet && TAILQ_EMPTY(&v->sandboxes))
+		take_ptr(v->quiet)(rt, v, v->quiet_data);
+	if (v->state != VOLUME_DELETING || !TAILQ_EMPTY(&v->sandboxes) ||
+	    !TAILQ_EMPTY(&v->readers) || rt->strays)
 		return;
 	v->state = VOLUME_ASKED;
 	memcpy(body.volume, v->name, sizeof(body.volume));
@@ -248,6 +347,8 @@ void runtime_volume_delete(struct runtime *rt, const char *volume, runtime_volum
 		next = TAILQ_NEXT(s, in_volume);
 		sandbox_kill(s);
 	}
+	TAILQ_FOREACH(s, &v->readers, in_source)
+	sandbox_kill(s);
 	volume_sandbox_gone(rt, v);
 }
 

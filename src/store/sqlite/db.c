@@ -12,6 +12,7 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/num.h"
 
 /* Small: what is stored is small, and it is read once. WAL with FULL: a commit that was reported is
  * on the disk. The checkpoint is every 256 pages, so that the commit that pays for it pays little. */
@@ -26,6 +27,8 @@ static const char settings[] = "PRAGMA journal_mode=WAL;"
 			       "PRAGMA wal_autocheckpoint=256;"
 			       "PRAGMA journal_size_limit=4194304;";
 
+/* What version 1 had. A new database begins as one of that time and is brought up to date in the
+ * same steps as an old one. */
 static const char schema[] =
 	"BEGIN IMMEDIATE;"
 	"CREATE TABLE schema(version INTEGER NOT NULL) STRICT;"
@@ -38,17 +41,35 @@ static const char schema[] =
 	"CREATE TABLE usage(tenant TEXT NOT NULL, period TEXT NOT NULL, sessions INTEGER NOT NULL,"
 	" commands INTEGER NOT NULL, command_ms INTEGER NOT NULL, PRIMARY KEY(tenant, period))"
 	" STRICT, WITHOUT ROWID;"
-	"INSERT INTO schema(version) VALUES(" DB_SCHEMA ");"
+	"INSERT INTO schema(version) VALUES(1);"
 	"COMMIT;";
+
+/* Each whole or not at all: what makes version n + 1 of version n. */
+static const char *const upgrades[] = {
+	[1] = "BEGIN IMMEDIATE;"
+	      "CREATE TABLE snapshot(id TEXT PRIMARY KEY, tenant TEXT NOT NULL, name TEXT NOT NULL,"
+	      " path TEXT NOT NULL, session TEXT NOT NULL, template TEXT NOT NULL,"
+	      " size_bytes INTEGER NOT NULL, created_us INTEGER NOT NULL,"
+	      " expires_us INTEGER NOT NULL) STRICT, WITHOUT ROWID;"
+	      "ALTER TABLE session ADD COLUMN shared_bytes INTEGER NOT NULL DEFAULT 0;"
+	      "ALTER TABLE session ADD COLUMN forked_bytes INTEGER NOT NULL DEFAULT 0;"
+	      "UPDATE schema SET version=2;"
+	      "COMMIT;",
+};
 
 static const char *const texts[DB_STATEMENTS] = {
 	[DB_BEGIN] = "BEGIN IMMEDIATE",
 	[DB_COMMIT] = "COMMIT",
 	[DB_ROLLBACK] = "ROLLBACK",
 	[DB_PUT_SESSION] = "INSERT INTO session(id, tenant, template, egress, persistent,"
-			   " quota_bytes, created_us, accessed_us) VALUES(?,?,?,?,?,?,?,?)",
+			   " quota_bytes, created_us, accessed_us, shared_bytes, forked_bytes)"
+			   " VALUES(?,?,?,?,?,?,?,?,?,?)",
 	[DB_DROP_SESSION] = "DELETE FROM session WHERE id=?",
 	[DB_TOUCH_SESSION] = "UPDATE session SET accessed_us=?2 WHERE id=?1",
+	[DB_SHARE_SESSION] = "UPDATE session SET shared_bytes=?2, forked_bytes=?3 WHERE id=?1",
+	[DB_PUT_SNAPSHOT] = "INSERT INTO snapshot(id, tenant, name, path, session, template,"
+			    " size_bytes, created_us, expires_us) VALUES(?,?,?,?,?,?,?,?,?)",
+	[DB_DROP_SNAPSHOT] = "DELETE FROM snapshot WHERE id=?",
 	[DB_ADD_JOURNAL] = "INSERT OR IGNORE INTO volume_journal(id) VALUES(?)",
 	[DB_CLEAR_JOURNAL] = "DELETE FROM volume_journal WHERE id=?",
 	[DB_ADD_USAGE] = "INSERT INTO usage(tenant, period, sessions, commands, command_ms)"
@@ -57,7 +78,10 @@ static const char *const texts[DB_STATEMENTS] = {
 			 " commands=commands+excluded.commands,"
 			 " command_ms=command_ms+excluded.command_ms",
 	[DB_LOAD_SESSIONS] = "SELECT id, tenant, template, egress, persistent, quota_bytes,"
-			     " created_us, accessed_us FROM session ORDER BY created_us, id",
+			     " created_us, accessed_us, shared_bytes, forked_bytes FROM session"
+			     " ORDER BY created_us, id",
+	[DB_LOAD_SNAPSHOTS] = "SELECT id, tenant, name, path, session, template, size_bytes,"
+			      " created_us, expires_us FROM snapshot ORDER BY created_us, id",
 	[DB_LOAD_JOURNAL] = "SELECT id FROM volume_journal",
 	[DB_LOAD_USAGE] = "SELECT tenant, sessions, commands, command_ms FROM usage"
 			  " WHERE period=?",
@@ -165,18 +189,32 @@ static int query(struct db *db, const char *text, char *ret, size_t len, struct 
 	return failed;
 }
 
+static int upgrade(struct db *db, uint64_t version, struct err *err)
+{
+	int r = 0;
+
+	for (; version < ARRAY_SIZE(upgrades) && r >= 0; version++)
+		r = exec_text(db, upgrades[version], err);
+	return r;
+}
+
 static int check_schema(struct db *db, struct err *err)
 {
 	char count[32], version[32];
+	uint64_t number;
 	int r = query(db, "SELECT count(*) FROM sqlite_schema", count, sizeof(count), err);
 
 	if (r < 0)
 		return r;
-	if (strcmp(count, "0") == 0)
-		return exec_text(db, schema, err);
+	if (strcmp(count, "0") == 0) {
+		r = exec_text(db, schema, err);
+		return r < 0 ? r : upgrade(db, 1, err);
+	}
 	r = query(db, "SELECT version FROM schema", version, sizeof(version), err);
 	if (r < 0)
 		return err_set(err, EUCLEAN, "it is not a state database of this program");
+	if (num_parse(str_of(version), 1, ARRAY_SIZE(upgrades) - 1, &number))
+		return upgrade(db, number, err);
 	if (strcmp(version, DB_SCHEMA) != 0)
 		return err_set(err, EPROTO,
 			       "its schema is version %s and this program knows version %s; use "

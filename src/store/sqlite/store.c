@@ -22,8 +22,8 @@
 #include "base/mem.h"
 #include "store/sqlite/db.h"
 
-#define TEXTS_MAX 4u
-#define NUMBERS_MAX 4u
+#define TEXTS_MAX 7u
+#define NUMBERS_MAX 6u
 #define RETRY_MAX 256u
 #define STACK_SIZE (256u * 1024)
 #define LOG_EVERY_US (60 * 1000000ll)
@@ -32,6 +32,9 @@ enum op_kind {
 	OP_PUT_SESSION,
 	OP_DROP_SESSION,
 	OP_TOUCH,
+	OP_SHARE,
+	OP_PUT_SNAPSHOT,
+	OP_DROP_SNAPSHOT,
 	OP_ADD_JOURNAL,
 	OP_CLEAR_JOURNAL,
 	OP_USAGE
@@ -40,7 +43,8 @@ enum op_kind {
 struct op {
 	enum op_kind kind;
 	struct op *next;
-	store_fn fn; /* may be NULL */
+	struct op *more; /* owned: what is done with it or not at all */
+	store_fn fn;	 /* may be NULL */
 	void *data;
 	struct err *err;	      /* owned; NULL: done */
 	const char *texts[TEXTS_MAX]; /* point into room */
@@ -93,6 +97,15 @@ static void append_all(struct list *list, struct list *more)
 	*more = (struct list){ 0 };
 }
 
+static void op_free(struct op *op)
+{
+	for (struct op *next; op; op = next) {
+		next = op->more;
+		free(op->err);
+		free(op);
+	}
+}
+
 /* ---- The writer ---- */
 
 static int step(struct store *s, sqlite3_stmt *stmt, struct err *err)
@@ -106,9 +119,9 @@ static int step(struct store *s, sqlite3_stmt *stmt, struct err *err)
 static int put_session(struct store *s, const struct op *op, struct err *err)
 {
 	int r = step(s,
-		     db_bind(&s->db, DB_PUT_SESSION, "ttttiiii", op->texts[0], op->texts[1],
+		     db_bind(&s->db, DB_PUT_SESSION, "ttttiiiiii", op->texts[0], op->texts[1],
 			     op->texts[2], op->texts[3], op->numbers[0], op->numbers[1],
-			     op->numbers[2], op->numbers[3]),
+			     op->numbers[2], op->numbers[3], op->numbers[4], op->numbers[5]),
 		     err);
 
 	if (r < 0)
@@ -128,6 +141,36 @@ static int drop_session(struct store *s, const struct op *op, struct err *err)
 static int touch(struct store *s, const struct op *op, struct err *err)
 {
 	return step(s, db_bind(&s->db, DB_TOUCH_SESSION, "ti", op->texts[0], op->numbers[0]), err);
+}
+
+static int share(struct store *s, const struct op *op, struct err *err)
+{
+	return step(s,
+		    db_bind(&s->db, DB_SHARE_SESSION, "tii", op->texts[0], op->numbers[0],
+			    op->numbers[1]),
+		    err);
+}
+
+static int put_snapshot(struct store *s, const struct op *op, struct err *err)
+{
+	int r = step(s,
+		     db_bind(&s->db, DB_PUT_SNAPSHOT, "ttttttiii", op->texts[0], op->texts[1],
+			     op->texts[2], op->texts[3], op->texts[4], op->texts[5], op->numbers[0],
+			     op->numbers[1], op->numbers[2]),
+		     err);
+
+	if (r < 0)
+		return r;
+	return step(s, db_bind(&s->db, DB_CLEAR_JOURNAL, "t", op->texts[6]), err);
+}
+
+static int drop_snapshot(struct store *s, const struct op *op, struct err *err)
+{
+	int r = step(s, db_bind(&s->db, DB_DROP_SNAPSHOT, "t", op->texts[0]), err);
+
+	if (r < 0)
+		return r;
+	return step(s, db_bind(&s->db, DB_ADD_JOURNAL, "t", op->texts[1]), err);
 }
 
 static int journal(struct store *s, const struct op *op, enum db_statement which, struct err *err)
@@ -159,8 +202,15 @@ static int add_usage(struct store *s, const struct op *op, struct err *err)
 }
 
 static int (*const runs[])(struct store *s, const struct op *op, struct err *err) = {
-	[OP_PUT_SESSION] = put_session, [OP_DROP_SESSION] = drop_session,   [OP_TOUCH] = touch,
-	[OP_ADD_JOURNAL] = add_journal, [OP_CLEAR_JOURNAL] = clear_journal, [OP_USAGE] = add_usage,
+	[OP_PUT_SESSION] = put_session,
+	[OP_DROP_SESSION] = drop_session,
+	[OP_TOUCH] = touch,
+	[OP_SHARE] = share,
+	[OP_PUT_SNAPSHOT] = put_snapshot,
+	[OP_DROP_SNAPSHOT] = drop_snapshot,
+	[OP_ADD_JOURNAL] = add_journal,
+	[OP_CLEAR_JOURNAL] = clear_journal,
+	[OP_USAGE] = add_usage,
 };
 
 /* All operations from first up to and without end, in one transaction. */
@@ -169,8 +219,10 @@ static int commit(struct store *s, struct op *first, const struct op *end, struc
 	struct err ignored;
 	int r = db_run(&s->db, DB_BEGIN, err);
 
-	for (struct op *op = first; op != end && r >= 0; op = op->next)
-		r = runs[op->kind](s, op, err);
+	for (struct op *op = first; op != end && r >= 0; op = op->next) {
+		for (struct op *part = op; part && r >= 0; part = part->more)
+			r = runs[part->kind](s, part, err);
+	}
 	if (r >= 0)
 		r = db_run(&s->db, DB_COMMIT, err);
 	/* Some failures have rolled back by themselves already. */
@@ -265,7 +317,7 @@ static void on_closed(uv_handle_t *handle)
 
 	for (struct op *op = s->retry.first, *next; op; op = next) {
 		next = op->next;
-		free(op);
+		op_free(op);
 	}
 	db_close(&s->db);
 	uv_cond_destroy(&s->wake);
@@ -290,8 +342,7 @@ static void on_async(uv_async_t *async)
 			log_failure(s, op);
 		if (op->fn)
 			op->fn(op->data, op->err);
-		free(op->err);
-		free(op);
+		op_free(op);
 	}
 	if (stopped) {
 		if (s->running)
@@ -387,7 +438,7 @@ static void submit(struct store *s, struct op *op, store_fn fn, void *data)
 	uv_mutex_unlock(&s->queue_lock);
 }
 
-void store_put_session(struct store *s, const struct store_session *row, store_fn fn, void *data)
+static struct op *put_session_op(const struct store_session *row)
 {
 	const char *texts[] = { row->id, row->tenant, row->template_name, row->egress };
 	struct op *op = op_new(OP_PUT_SESSION, texts, ARRAY_SIZE(texts));
@@ -396,7 +447,27 @@ void store_put_session(struct store *s, const struct store_session *row, store_f
 	op->numbers[1] = (int64_t)row->quota_bytes;
 	op->numbers[2] = row->created_us;
 	op->numbers[3] = row->accessed_us;
-	submit(s, op, fn, data);
+	op->numbers[4] = (int64_t)row->shared_bytes;
+	op->numbers[5] = (int64_t)row->forked_bytes;
+	return op;
+}
+
+void store_put_session(struct store *s, const struct store_session *row, store_fn fn, void *data)
+{
+	submit(s, put_session_op(row), fn, data);
+}
+
+void store_put_sessions(struct store *s, const struct store_session *rows, size_t n, store_fn fn,
+			void *data)
+{
+	struct op *first = NULL, **last = &first;
+
+	assert(n > 0);
+	for (size_t i = 0; i < n; i++) {
+		*last = put_session_op(&rows[i]);
+		last = &(*last)->more;
+	}
+	submit(s, first, fn, data);
 }
 
 void store_drop_session(struct store *s, const char *id, store_fn fn, void *data)
@@ -410,6 +481,37 @@ void store_touch_session(struct store *s, const char *id, int64_t accessed_us)
 
 	op->numbers[0] = accessed_us;
 	submit(s, op, NULL, NULL);
+}
+
+void store_share_session(struct store *s, const char *id, uint64_t shared_bytes,
+			 uint64_t forked_bytes)
+{
+	struct op *op = op_new(OP_SHARE, &id, 1);
+
+	op->numbers[0] = (int64_t)shared_bytes;
+	op->numbers[1] = (int64_t)forked_bytes;
+	submit(s, op, NULL, NULL);
+}
+
+void store_put_snapshot(struct store *s, const struct store_snapshot *row, const char *volume,
+			store_fn fn, void *data)
+{
+	const char *texts[] = { row->id,      row->tenant,	  row->name, row->path,
+				row->session, row->template_name, volume };
+	struct op *op = op_new(OP_PUT_SNAPSHOT, texts, ARRAY_SIZE(texts));
+
+	op->numbers[0] = (int64_t)row->size_bytes;
+	op->numbers[1] = row->created_us;
+	op->numbers[2] = row->expires_us;
+	submit(s, op, fn, data);
+}
+
+void store_drop_snapshot(struct store *s, const char *id, const char *volume, store_fn fn,
+			 void *data)
+{
+	const char *texts[] = { id, volume };
+
+	submit(s, op_new(OP_DROP_SNAPSHOT, texts, ARRAY_SIZE(texts)), fn, data);
 }
 
 static struct op *ids_op(enum op_kind kind, const char *ids, size_t n_ids)
@@ -474,6 +576,34 @@ int store_load_sessions(struct store *s, void (*each)(void *data, const struct s
 			.quota_bytes = (uint64_t)sqlite3_column_int64(stmt, 5),
 			.created_us = sqlite3_column_int64(stmt, 6),
 			.accessed_us = sqlite3_column_int64(stmt, 7),
+			.shared_bytes = (uint64_t)sqlite3_column_int64(stmt, 8),
+			.forked_bytes = (uint64_t)sqlite3_column_int64(stmt, 9),
+		};
+		each(data, &row);
+	}
+	uv_mutex_unlock(&s->db_lock);
+	return r;
+}
+
+int store_load_snapshots(struct store *s,
+			 void (*each)(void *data, const struct store_snapshot *row), void *data,
+			 struct err *err)
+{
+	int r;
+
+	uv_mutex_lock(&s->db_lock);
+	sqlite3_stmt *stmt = s->db.statements[DB_LOAD_SNAPSHOTS];
+	while ((r = db_step(&s->db, stmt, err)) > 0) {
+		const struct store_snapshot row = {
+			.id = text_at(stmt, 0),
+			.tenant = text_at(stmt, 1),
+			.name = text_at(stmt, 2),
+			.path = text_at(stmt, 3),
+			.session = text_at(stmt, 4),
+			.template_name = text_at(stmt, 5),
+			.size_bytes = (uint64_t)sqlite3_column_int64(stmt, 6),
+			.created_us = sqlite3_column_int64(stmt, 7),
+			.expires_us = sqlite3_column_int64(stmt, 8),
 		};
 		each(data, &row);
 	}

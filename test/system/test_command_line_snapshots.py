@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""airlock snapshots, and airlock sandbox snapshot, restore and fork."""
+
+import json
+import os
+import re
+import subprocess
+
+import pytest
+
+import harness
+from harness import KEYS
+
+AIRLOCK = os.path.join(harness.BUILD, "airlock")
+SNAPSHOT = re.compile(r"snap_[0-9a-f]{16}\n\Z")
+
+
+def airlock(server, *words):
+    url = server.url if server else "http://127.0.0.1:1"
+    return subprocess.run(
+        [AIRLOCK, *words],
+        env=harness.environment(SANDBOX_API_URL=url, SANDBOX_API_KEY=KEYS["a"]),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        timeout=90,
+        text=True,
+    )
+
+
+def done(server, *words):
+    result = airlock(server, *words)
+    assert result.returncode == 0 and result.stderr == "", result
+    return result.stdout
+
+
+@pytest.fixture
+def box(server):
+    session = server.create()
+    assert server.exec(session, "mkdir out && echo kept > out/file")["exit_code"] == 0
+    yield session
+    server.delete("/v1/sessions/" + session)
+
+
+def test_a_snapshot_from_taking_to_rm(server, box):
+    assert done(server, "snapshots", "list") == "No snapshots.\n"
+    taken = done(server, "sandbox", "snapshot", box, "--path", "out", "--name", "the name")
+    assert SNAPSHOT.match(taken)
+    taken = taken.strip()
+    head, line = done(server, "snapshots", "list").splitlines()
+    assert head.split() == ["SNAPSHOT", "SIZE", "CREATED", "EXPIRES", "SANDBOX", "NAME"]
+    assert line.startswith(taken + " ") and line.endswith(" %s the name" % box)
+    listed = json.loads(done(server, "snapshots", "list", "--json"))
+    assert [one["id"] for one in listed["snapshots"]] == [taken]
+    assert done(server, "sandbox", "restore", box, taken, "--path=x/y") == "/workspace/x/y\n"
+    assert done(server, "sandbox", "exec", box, "--", "cat", "x/y/file") == "kept\n"
+    second = done(server, "sandbox", "create", "--snapshot", taken).strip()
+    assert done(server, "sandbox", "exec", second, "--", "cat", "file") == "kept\n"
+    done(server, "sandbox", "rm", second)
+    assert done(server, "snapshots", "rm", taken) == ""
+    result = airlock(server, "snapshots", "rm", taken)
+    assert result.returncode == 1 and result.stderr == "airlock: %s: Snapshot not found\n" % taken
+
+
+def test_forks_are_ids_one_a_line(server, box):
+    made = done(server, "sandbox", "fork", "--count", "2", box).split()
+    assert len(made) == 2
+    for session in made:
+        assert done(server, "sandbox", "exec", session, "--", "cat", "out/file") == "kept\n"
+    done(server, "sandbox", "rm", *made)
+    one = json.loads(done(server, "sandbox", "fork", box, "--json"))
+    assert len(one["sessions"]) == 1
+    done(server, "sandbox", "rm", one["sessions"][0]["session_id"])
+
+
+def test_errors_have_the_servers_words(server, box):
+    for words, text in (
+        (("sandbox", "snapshot", box, "--path", "none"), "Folder 'none' does not exist."),
+        (("sandbox", "restore", box, "snap_0123456789abcdef"), "Snapshot not found"),
+        (("sandbox", "create", "--snapshot", "x"), "Snapshot not found"),
+        (("sandbox", "fork", "sbx_0123456789ab"), "Session not found or expired"),
+    ):
+        result = airlock(server, *words)
+        assert (result.returncode, result.stdout) == (1, "")
+        assert result.stderr == "airlock: %s\n" % text
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["snapshots"],
+        ["snapshots", "rm"],
+        ["snapshots", "list", "x"],
+        ["sandbox", "snapshot"],
+        ["sandbox", "snapshot", "a", "b"],
+        ["sandbox", "restore", "a"],
+        ["sandbox", "fork", "a", "--count", "17"],
+        ["sandbox", "fork", "a", "--count", "0"],
+        ["sandbox", "snapshot", "--nothing", "a"],
+    ],
+)
+def test_wrong_use_is_status_2_and_shows_the_use(words):
+    if not os.access(AIRLOCK, os.X_OK):
+        pytest.skip("airlock is not built")
+    result = airlock(None, *words)
+    assert result.returncode == 2 and "usage: airlock " in result.stderr
