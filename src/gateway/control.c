@@ -119,7 +119,7 @@ static int take_from_daemon(struct gateway *g, struct wire_msg *msg)
 		s = session_find(g, body.session);
 		if (!s)
 			return -EPROTO;
-		session_end(g, s);
+		session_end(s);
 		return 0;
 	case DG_BIND:
 		return on_bind(g, msg);

@@ -105,7 +105,7 @@ struct session {
 int session_add(struct gateway *g, uint32_t number, int fd);
 struct session *session_find(struct gateway *g, uint32_t number);
 /* Closes what is open in its name. */
-void session_end(struct gateway *g, struct session *s);
+void session_end(struct session *s);
 void session_ref(struct session *s);
 void session_unref(struct session *s);
 /* airlockd was replaced, and: it has named all that there are. */

@@ -22,13 +22,17 @@ static bool pass_over(enum egress_code code, struct egress_question *q, struct e
 		return true;
 	case EGRESS_ADDR_CLASS:
 	case EGRESS_REBIND_SUSPECTED:
+		if (!knob_off(KNOB_EGRESS_ADDRESS))
+			return false;
 		q->resolved = false;
-		return knob_off(KNOB_EGRESS_ADDRESS);
+		return true;
 	case EGRESS_NOT_TLS:
 	case EGRESS_NO_SNI:
 	case EGRESS_SNI_MISMATCH:
+		if (!knob_off(KNOB_EGRESS_SNI))
+			return false;
 		q->first_bytes = EGRESS_BYTES_UNKNOWN;
-		return knob_off(KNOB_EGRESS_SNI);
+		return true;
 	default:
 		return false;
 	}

@@ -159,9 +159,8 @@ struct session *session_find(struct gateway *g, uint32_t number)
 	return NULL;
 }
 
-void session_end(struct gateway *g, struct session *s)
+void session_end(struct session *s)
 {
-	(void)g;
 	s->ended = true;
 	list_remove(&s->node);
 	while (!list_is_empty(&s->attempts))
@@ -192,6 +191,6 @@ void sessions_end_stale(struct gateway *g)
 	{
 		struct session *s = container_of(node, struct session, node);
 		if (s->stale)
-			session_end(g, s);
+			session_end(s);
 	}
 }

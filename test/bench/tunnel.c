@@ -72,7 +72,7 @@ static size_t read_all(int fd, void *data, size_t len)
 static int dial(const char *address, const char *to_port)
 {
 	struct sockaddr_in sa = { .sin_family = AF_INET,
-				  .sin_port = htons((uint16_t)atoi(to_port)) };
+				  .sin_port = htons((uint16_t)strtoul(to_port, NULL, 10)) };
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
 
 	inet_pton(AF_INET, address, &sa.sin_addr);
@@ -198,7 +198,8 @@ static void serve_one(int fd)
 
 static void serve(void)
 {
-	struct sockaddr_in sa = { .sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(port)) };
+	struct sockaddr_in sa = { .sin_family = AF_INET,
+				  .sin_port = htons((uint16_t)strtoul(port, NULL, 10)) };
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
 
 	inet_pton(AF_INET, server, &sa.sin_addr);
@@ -264,7 +265,7 @@ static void run(const char *text)
 		return;
 	}
 	if (!strncmp(text, "deny", 4)) {
-		deny((unsigned)number, (unsigned)atoi(strrchr(text, ':') + 1));
+		deny((unsigned)number, (unsigned)strtoul(strrchr(text, ':') + 1, NULL, 10));
 		return;
 	}
 	int fd = open_one();

@@ -66,7 +66,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		assert(!session_find(&g, 7));
 		assert(session_add(&g, 8, fd) == 0 && n_sessions(&g) == 1);
 		check(session_find(&g, 8));
-		session_end(&g, session_find(&g, 8));
+		session_end(session_find(&g, 8));
 		assert(n_sessions(&g) == 0);
 	}
 	uv_run(&loop, UV_RUN_DEFAULT);
