@@ -67,16 +67,16 @@ static void bar_end(const struct bar *bar, const struct client_io *io)
 }
 
 static int run(struct client *c, const char *method, const char *path, const char *name,
-	       struct client_io *io, struct err *err)
+	       struct client_io io, struct err *err)
 {
 	struct bar bar = { .name = name };
 
 	if (isatty(STDERR_FILENO)) {
-		io->progress = on_progress;
-		io->user = &bar;
+		io.progress = on_progress;
+		io.user = &bar;
 	}
-	int r = client_transfer(c, method, path, io, err);
-	bar_end(&bar, io);
+	int r = client_transfer(c, method, path, &io, err);
+	bar_end(&bar, &io);
 	return r;
 }
 
@@ -107,7 +107,7 @@ int transfer_upload(struct client *c, const char *id, const char *local, const c
 	off_t at = S_ISREG(st.st_mode) ? lseek(io.in, 0, SEEK_CUR) : -1;
 	if (at >= 0 && at <= st.st_size)
 		io.in_size = (uint64_t)(st.st_size - at);
-	return run(c, "PUT", path, remote, &io, err);
+	return run(c, "PUT", path, remote, io, err);
 }
 
 /* ---- Down ---- */
@@ -172,7 +172,7 @@ static int fetch(struct client *c, const char *path, const char *remote, const c
 		io.out = d.fd;
 	}
 	if (r >= 0)
-		r = run(c, "GET", path, remote, &io, err);
+		r = run(c, "GET", path, remote, io, err);
 	if (r >= 0 && !is_stdio(local))
 		r = draft_commit(&d, local, err);
 	draft_fini(&d);

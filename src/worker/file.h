@@ -38,8 +38,8 @@
 #include "ipc/messages.h"
 #include "ipc/wire.h"
 
-/* Longer than airlockd waits for a client that sends nothing (30 s) or takes nothing (60 s): it knows
- * better why a pipe is silent. */
+/* Longer than airlockd waits for a client that sends nothing (30 s) or takes nothing (60 s): it
+ * knows better why a pipe is silent. */
 #define FILE_PAUSE_MS 75000
 /* Names in one workspace, protocol 5.5; only checked together with the quota. */
 #define FILE_INODES_MAX 1000000u
