@@ -202,6 +202,7 @@ class Server:
             "SANDBOX_STATE_DIR": self.state_dir,
             "SANDBOX_TENANT_LIMITS": json.dumps(WIDE),
             "SANDBOX_VOLUME_SIZE_MB": VOLUME_MB,
+            "SANDBOX_VOLUME_OVERCOMMIT": "1000",
             "SANDBOX_SESSION_STATE": None if keep else "off",
             "AIRLOCK_TEST_OFF": knobs,
         }

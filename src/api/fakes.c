@@ -115,6 +115,11 @@ uint32_t session_count(const struct core *c)
 	return fake.has_session;
 }
 
+enum core_room core_room(const struct core *c)
+{
+	return fake.room;
+}
+
 unsigned core_lost_volumes(const struct core *c)
 {
 	return fake.lost_volumes;

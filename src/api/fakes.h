@@ -78,6 +78,7 @@ struct fake_core {
 	bool has_session, stopping, starting;
 	unsigned lost_volumes, gateway_restarts;
 	bool gateway_missing;
+	enum core_room room;
 	unsigned lookups; /* of sessions */
 	unsigned touches;
 	/* The last call */

@@ -10,6 +10,14 @@ static void put_concerns(struct json_out *o, struct api *a, const struct runtime
 	unsigned lost = core_lost_volumes(a->core);
 	uint64_t errors = a->config.store_errors ? a->config.store_errors(a->config.store_data) : 0;
 
+	/* What keeps sessions from being made. */
+	static const char *const rooms[] = {
+		[CORE_ROOM_FULL] = "full", [CORE_ROOM_PROMISED] = "promised"
+	};
+	const char *room = rooms[core_room(a->core)];
+
+	if (room)
+		json_out_text(o, "volume", room);
 	if (lost)
 		json_out_int(o, "lost_volumes", lost);
 	if (errors)

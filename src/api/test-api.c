@@ -408,6 +408,14 @@ static void health_needs_no_key(void **state)
 	send_to_api(&x, "GET", "/healthz", NULL, NULL);
 	assert_body(&x, 200, "{\"status\":\"healthy\",\"active_sessions\":1,\"lost_volumes\":2}");
 	fake.lost_volumes = 0;
+	fake.room = CORE_ROOM_FULL;
+	send_to_api(&x, "GET", "/healthz", NULL, NULL);
+	assert_body(&x, 200, "{\"status\":\"healthy\",\"active_sessions\":1,\"volume\":\"full\"}");
+	fake.room = CORE_ROOM_PROMISED;
+	send_to_api(&x, "GET", "/healthz", NULL, NULL);
+	assert_body(&x, 200,
+		    "{\"status\":\"healthy\",\"active_sessions\":1,\"volume\":\"promised\"}");
+	fake.room = CORE_ROOM_OPEN;
 	fake.starting = true;
 	send_to_api(&x, "GET", "/healthz", NULL, NULL);
 	assert_body(&x, 503, "{\"status\":\"starting\",\"active_sessions\":1}");

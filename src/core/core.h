@@ -26,6 +26,7 @@ struct store;
 struct core_config {
 	int64_t session_ttl_ms;
 	uint64_t quota_bytes;		   /* workspace quota */
+	uint32_t volume_overcommit;	   /* how many times its size the volume is promised */
 	uint32_t max_sessions;		   /* all tenants */
 	size_t output_max;		   /* per stream */
 	uint64_t write_max;		   /* /write and /read, bytes */
@@ -58,6 +59,11 @@ void core_found_volume(struct core *c, const char *volume, uint32_t tenant);
 void core_start(struct core *c);
 /* Volumes that no session and no journal explains. */
 unsigned core_lost_volumes(const struct core *c);
+
+/* Whether another workspace fits. FULL: too little is free; PROMISED: the hard limits of all
+ * together would be too much. */
+enum core_room { CORE_ROOM_OPEN, CORE_ROOM_FULL, CORE_ROOM_PROMISED };
+enum core_room core_room(const struct core *c);
 
 /* From now on no session is made ("stopping"). */
 void core_stop(struct core *c);

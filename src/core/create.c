@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Making a session: refuse or take a slot -> an id from the journal -> volume -> row in the store
- * -> READY. What fails on the way gives all of it back. A crash leaves a volume whose id is in the
- * journal, which start.c deletes.
+ * Making a session: refuse or take a slot -> room on the volume -> an id from the journal -> volume
+ * -> row in the store -> READY. What fails on the way gives all of it back. A crash leaves a volume
+ * whose id is in the journal, which start.c deletes.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -196,6 +196,8 @@ void create_failed(struct create *cr, const struct err *err)
 	struct err said;
 
 	say_failed(&said, s, err);
+	room_give_back(c, cr->taken);
+	cr->taken = 0;
 	session_ref(s);
 	s->tenant->sessions_open--;
 	session_remove(c, s);
@@ -273,6 +275,8 @@ static void on_volume(void *data, const struct err *err)
 		create_failed(cr, err);
 		return;
 	}
+	room_made(cr->c, cr->taken);
+	cr->taken = 0;
 	if (cr->fork)
 		fork_made(cr->fork, cr);
 	else if (create_row(cr, &egress, &row, &full) < 0)
@@ -374,6 +378,18 @@ static struct session *session_new(struct core *c, struct tenant *t, const struc
 	return s;
 }
 
+static void on_room(struct room_wait *w, const struct err *err)
+{
+	struct create *cr = container_of(w, struct create, room);
+
+	if (err) {
+		create_failed(cr, err);
+		return;
+	}
+	cr->taken = w->bytes;
+	create_go(cr);
+}
+
 void session_create(struct core *c, struct tenant *t, const struct session_params *p, session_fn fn,
 		    void *data)
 {
@@ -398,7 +414,8 @@ void session_create(struct core *c, struct tenant *t, const struct session_param
 		disk_share(c, cr->s, from->size_bytes);
 	}
 	create_open(cr);
-	create_go(cr);
+	cr->room.fn = on_room;
+	room_take(c, &cr->room, create_room(cr));
 }
 
 void create_open(struct create *cr)
@@ -413,6 +430,11 @@ void create_open(struct create *cr)
 	cr->s->tenant->sessions_open++;
 	session_insert(c, cr->s);
 	core_wait(c);
+}
+
+uint64_t create_room(const struct create *cr)
+{
+	return disk_hard_limit(cr->c, cr->s->quota_bytes);
 }
 
 void create_go(struct create *cr)

@@ -21,6 +21,8 @@ struct create {
 	struct snapshot *from;		      /* referenced; NULL: none */
 	char source[SESSION_ID_LEN + 1];      /* what its workspace is a copy of; "": nothing */
 	struct fork *fork;		      /* NULL: it goes alone, or has settled */
+	struct room_wait room;		      /* alone: waits for room on the volume */
+	uint64_t taken;			      /* room for a volume that is not there yet */
 	int64_t started_us;		      /* monotonic */
 	struct create *next;		      /* while waiting for an id */
 	struct create *open_prev, *open_next; /* while it has a session */
@@ -28,7 +30,9 @@ struct create {
 
 /* Takes the slot; the session is in the table. */
 void create_open(struct create *cr);
-/* Asks for an id, then for its volume. */
+/* The room on the volume that its workspace needs. */
+uint64_t create_room(const struct create *cr);
+/* There is room: asks for an id, then for its volume. */
 void create_go(struct create *cr);
 /* Its row as the store wants it; egress has room for the rules. */
 int create_row(const struct create *cr, struct buf *egress, struct store_session *ret,

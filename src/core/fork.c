@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Forking: count the whole number against the limits and take that many slots -> one copy of the
- * workspace, which is the instant (with a single fork its own volume is that copy) -> a volume for
- * each from it -> all rows in one commit -> all READY. Whatever fails, all of it is given back.
+ * Forking: count the whole number against the limits and take that many slots -> room for all of
+ * them on the volume -> one copy of the workspace, which is the instant (with a single fork its own
+ * volume is that copy) -> a volume for each from it -> all rows in one commit -> all READY.
+ * Whatever fails, all of it is given back.
  *
  *   COPYING -> MAKING (made + failed == n) -> ENDING
  *
@@ -34,6 +35,7 @@ struct fork {
 	void *data;
 	struct err err; /* the first failure */
 	struct later later;
+	struct room_wait room;
 	struct copy_wait wait;
 };
 
@@ -224,16 +226,30 @@ static void on_name(struct copy_wait *w, const char *name, const struct err *err
 	runtime_snapshot_create(f->c->runtime, &spec, on_copied, f);
 }
 
-static void on_begin(struct later *l)
+static void on_room(struct room_wait *w, const struct err *err)
 {
-	struct fork *f = container_of(l, struct fork, later);
+	struct fork *f = container_of(w, struct fork, room);
 
+	if (err) {
+		fail_all(f, err);
+		return;
+	}
+	for (unsigned i = 0; i < f->n; i++)
+		f->members[i]->taken = create_room(f->members[i]);
 	if (f->n == 1) {
 		make_volumes(f, f->s->id);
 		return;
 	}
 	f->wait.fn = on_name;
 	copy_name_get(f->c, &f->wait);
+}
+
+static void on_begin(struct later *l)
+{
+	struct fork *f = container_of(l, struct fork, later);
+
+	f->room.fn = on_room;
+	room_take(f->c, &f->room, f->n * create_room(f->members[0]));
 }
 
 static void on_refused(struct later *l)

@@ -17,6 +17,7 @@
 #include <uv.h>
 
 #include "core/core.h"
+#include "core/room.h"
 
 #define JOURNAL_BATCH 32u
 #define COPY_NAMES 8u
@@ -99,6 +100,7 @@ struct core {
 	struct create *creates_first, *creates_last; /* wait for an id */
 	struct create *creates_open;
 	struct ending *endings_again; /* wait for another try */
+	struct room room;
 
 	/* The same for names of copies. */
 	char copy_names[2 * COPY_NAMES][SESSION_ID_LEN + 1];

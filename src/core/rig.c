@@ -32,6 +32,7 @@ struct rig_call {
 		runtime_stat_fn stat;
 		runtime_live_fn live;
 		runtime_list_fn list;
+		runtime_space_fn space;
 	} fn;
 	struct runtime_upload_ops up;
 	struct runtime_download_ops down;
@@ -194,12 +195,23 @@ static void answer_list(struct runtime *rt, struct rig_call *call, const struct 
 	call->fn.list(call->data, &entry, err ? 0 : 1, false, err);
 }
 
+static struct runtime_space rig_space(const struct runtime *rt)
+{
+	struct runtime_space space = rt->space;
+
+	space.hard_quota = rt->hard_quota;
+	for (size_t i = 0; i < rt->disk->n_volumes; i++)
+		space.promised += strncmp(rt->disk->volumes[i], "sbx_", 4) == 0 ? rt->limit : 0;
+	return space;
+}
+
 static void answer(struct runtime *rt, struct rig_call *call)
 {
 	const char *slug = call->fails ? "no_capacity" : rt->fail[call->kind];
 	struct err failed = { .code = 5, .slug = slug, .text = "the test says so" };
 	const struct err *err = slug ? &failed : NULL;
 	struct runtime_file_result file = { .used_bytes = rt->used, .size = rt->number };
+	struct runtime_space space;
 
 	switch (call->kind) {
 	case RIG_EXEC:
@@ -243,6 +255,10 @@ static void answer(struct runtime *rt, struct rig_call *call)
 		break;
 	case RIG_LIMIT:
 		call->fn.volume_fn(call->data, err);
+		break;
+	case RIG_SPACE:
+		space = rig_space(rt);
+		call->fn.space(call->data, err ? NULL : &space, err);
 		break;
 	case RIG_STAT:
 		call->fn.stat(call->data, rt->counter, err);
@@ -519,6 +535,11 @@ void runtime_volume_stat(struct runtime *rt, const char *volume, runtime_stat_fn
 	ask(rt, RIG_STAT, volume, data)->fn.stat = fn;
 }
 
+void runtime_volume_space(struct runtime *rt, runtime_space_fn fn, void *data)
+{
+	ask(rt, RIG_SPACE, "", data)->fn.space = fn;
+}
+
 void runtime_warm(struct runtime *rt, uint32_t tenant, const char *image, bool egress)
 {
 	rt->warmed = tenant;
@@ -529,7 +550,8 @@ void runtime_info_get(struct runtime *rt, struct runtime_info *ret)
 	*ret = (struct runtime_info){ .name = "test",
 				      .ready = true,
 				      .hard_quota = rt->hard_quota,
-				      .counts_shared = rt->counts_shared };
+				      .counts_shared = rt->counts_shared,
+				      .volume = rig_space(rt) };
 }
 
 /* ---- The rig ---- */
@@ -685,6 +707,7 @@ int rig_setup(void **state)
 		.n_templates = 2,
 		.runtime_name = "native",
 		.snapshot_keep_us = 30 * 86400 * RIG_SECOND,
+		.volume_overcommit = 2,
 	};
 	rig_open(r);
 	*state = r;

@@ -31,6 +31,7 @@ enum rig_kind {
 	RIG_PACK,
 	RIG_LIST,
 	RIG_CHANGE,
+	RIG_SPACE,
 	RIG_KINDS,
 };
 
@@ -49,6 +50,7 @@ struct runtime {
 	unsigned fail_at[RIG_KINDS];	 /* this call of the kind fails ("no_capacity"); 0: none */
 	bool counts_shared;		 /* what runtime_info says */
 	bool hard_quota;		 /* the same */
+	struct runtime_space space;	 /* the same; promised: besides the rig's own volumes */
 	uint64_t tenant_limit;		 /* of the last volume */
 	char copied[SESSION_ID_LEN + 1]; /* the last copy that was asked for */
 	bool hold[RIG_KINDS];

@@ -284,6 +284,20 @@ struct runtime_snapshot_spec {
 void runtime_snapshot_create(struct runtime *rt, const struct runtime_snapshot_spec *spec,
 			     runtime_write_fn fn, void *data);
 
+/* The file system that holds all workspaces. */
+struct runtime_space {
+	uint64_t bytes, free;
+	uint64_t promised; /* sum of the hard limits of all workspaces */
+	bool hard_quota;   /* else limits are not kept and promised says nothing */
+};
+
+typedef void (*runtime_space_fn)(void *data, const struct runtime_space *space,
+				 const struct err *err);
+
+/* As it is now: with every volume whose creation or deletion was answered before fn is called, and
+ * without those whose creation is answered later. err: nobody knows. */
+void runtime_volume_space(struct runtime *rt, runtime_space_fn fn, void *data);
+
 /* The back end's own counter; cheap, may lag by a commit. */
 void runtime_volume_stat(struct runtime *rt, const char *volume, runtime_stat_fn fn, void *data);
 
@@ -302,7 +316,7 @@ struct runtime_info {
 	bool has_gateway; /* this server is meant to have one */
 	bool gateway;	  /* it is there and has said hello */
 	unsigned gateway_restarts;
-	uint64_t volume_bytes, volume_free;
+	struct runtime_space volume; /* as it was last known; all 0 until then */
 };
 
 void runtime_info_get(struct runtime *rt, struct runtime_info *ret);

@@ -30,6 +30,7 @@
 			      .egress_log_days = 30 }, \
 		.session_ttl_s = 1800, \
 		.quota_mb = 512, \
+		.volume_overcommit = 2, \
 		.snapshot_days = 30, \
 		.max_sessions = 100, \
 		.pool = 4, \

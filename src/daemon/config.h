@@ -77,6 +77,7 @@ struct config_settings {
 	uint64_t session_ttl_s;
 	bool ephemeral; /* SANDBOX_SESSION_STATE=off */
 	uint64_t quota_mb;
+	uint64_t volume_overcommit; /* times its size */
 	bool snapshots;
 	uint64_t snapshot_days; /* 0: for ever */
 	uint64_t max_sessions;

@@ -353,6 +353,7 @@ static int open_core(struct daemon *d, struct err *err)
 	const struct core_config config = {
 		.session_ttl_ms = (int64_t)s->session_ttl_s * 1000,
 		.quota_bytes = s->quota_mb * MIB,
+		.volume_overcommit = (uint32_t)s->volume_overcommit,
 		.max_sessions = (uint32_t)s->max_sessions,
 		.output_max = (size_t)s->max_output_mb * MIB,
 		.write_max = s->write_max_mb * MIB,

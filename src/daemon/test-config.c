@@ -278,6 +278,7 @@ static void nothing_set_gives_the_defaults(void **state)
 	assert_false(s->launcher.egress);
 	assert_int_equal(s->session_ttl_s, 1800);
 	assert_int_equal(s->quota_mb, 512);
+	assert_int_equal(s->volume_overcommit, 2);
 	assert_int_equal(s->max_sessions, 100);
 	assert_int_equal(s->pool, 4);
 	assert_int_equal(s->max_output_mb, 16);
@@ -461,6 +462,7 @@ static void values_reach_their_settings(void **state)
 	_cleanup_config_ struct config *c =
 		load(KEY ";SANDBOX_MEMORY_MB=1024;SANDBOX_CPUS=1.25;SANDBOX_PIDS=100;"
 			 "SANDBOX_TMP_MB=8;SANDBOX_VOLUME_SIZE_MB=4096;SANDBOX_SESSION_STATE=off;"
+			 "SANDBOX_VOLUME_OVERCOMMIT=5;"
 			 "SANDBOX_LOG_LEVEL=debug;SANDBOX_TEMPLATES= a:1 , b;SANDBOX_MODE=single;"
 			 "SANDBOX_PREVIEW_DOMAIN=preview.example.net:8443");
 	struct err err;
@@ -472,6 +474,7 @@ static void values_reach_their_settings(void **state)
 	assert_int_equal(s->launcher.pids, 100);
 	assert_int_equal(s->launcher.tmp_mb, 8);
 	assert_int_equal(s->launcher.volume_size_mb, 4096);
+	assert_int_equal(s->volume_overcommit, 5);
 	assert_true(s->single && s->ephemeral);
 	assert_string_equal(s->preview_domain, "preview.example.net:8443");
 	assert_int_equal(s->log_level, LOG_DEBUG);

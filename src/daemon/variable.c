@@ -85,6 +85,7 @@ const struct variable variables[] = {
 	{ "SANDBOX_STATE_DIR", .check = check_absolute_path },
 	{ "SANDBOX_VOLUMES", CHOICE("auto", "btrfs", "plain") },
 	{ "SANDBOX_VOLUME_SIZE_MB", NUMBER(256, 1u << 30, launcher.volume_size_mb) },
+	{ "SANDBOX_VOLUME_OVERCOMMIT", NUMBER(1, 1000, volume_overcommit) },
 	{ "SANDBOX_ALLOW_PLAIN_HTTP", VARIABLE_FLAG },
 	{ "SANDBOX_AUDIT_STRICT", VARIABLE_FLAG, .later = true },
 	{ "SANDBOX_WORKSPACE_QUOTA_MB", NUMBER(1, 1048576, quota_mb) },

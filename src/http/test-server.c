@@ -220,7 +220,8 @@ static void an_early_answer_is_seen_by_a_client_that_sends_on(void **state)
 	rig_close(&rig);
 }
 
-static void draining_for_a_refused_key_has_its_end(void **state)
+/* The MiB of 200 that the server takes behind an answer which came early. */
+static unsigned drained(const char *path)
 {
 	_cleanup_buf_ struct buf body = BUF(2u << 20);
 	struct rig rig;
@@ -232,13 +233,21 @@ static void draining_for_a_refused_key_has_its_end(void **state)
 	assert_non_null(buf_reserve(&body, 1u << 20));
 	memset(body.data, 'x', 1u << 20);
 	body.len = 1u << 20;
-	assert_true(
-		client_say(&c, "POST /early HTTP/1.1\r\n" H "Content-Length: 104857600\r\n\r\n"));
-	while (sent < 100 && client_send(&c, buf_str(&body)))
+	assert_true(client_send(&c, str_of(path)) &&
+		    client_say(&c, " HTTP/1.1\r\n" H "Content-Length: 209715200\r\n\r\n"));
+	while (sent < 200 && client_send(&c, buf_str(&body)))
 		sent++;
-	assert_in_range(sent, LIMIT_DRAIN_REFUSED >> 20, (LIMIT_DRAIN_REFUSED >> 20) + 8);
 	client_close(&c);
 	rig_close(&rig);
+	return sent;
+}
+
+static void draining_has_its_end_which_is_nearer_for_a_refused_key(void **state)
+{
+	/* Besides what the kernel's buffers hold. */
+	assert_in_range(drained("POST /early"), LIMIT_DRAIN_REFUSED / MIB,
+			LIMIT_DRAIN_REFUSED / MIB + 8);
+	assert_in_range(drained("POST /"), LIMIT_DRAIN / MIB, LIMIT_DRAIN / MIB + 8);
 }
 
 static void draining_has_its_time(void **state)
@@ -555,7 +564,7 @@ int main(void)
 		cmocka_unit_test(bad_chunks_are_refused_and_the_handler_hears_of_it),
 		cmocka_unit_test(continue_is_said_when_the_body_is_asked_for),
 		cmocka_unit_test(an_early_answer_is_seen_by_a_client_that_sends_on),
-		cmocka_unit_test(draining_for_a_refused_key_has_its_end),
+		cmocka_unit_test(draining_has_its_end_which_is_nearer_for_a_refused_key),
 		cmocka_unit_test(draining_has_its_time),
 		cmocka_unit_test(an_early_answer_keeps_the_connection_when_the_body_is_here),
 		cmocka_unit_test(ten_thousand_pipelined_requests_are_served_in_order),

@@ -36,7 +36,6 @@
 struct job {
 	pid_t pid; /* 0: none */
 	uint32_t id;
-	uint64_t promise; /* what it adds to that of all, when it succeeds */
 	char name[MSG_VOLUME_NAME];
 };
 
@@ -51,6 +50,17 @@ static struct {
 	uint64_t promised; /* the limits of all workspaces */
 	struct job jobs[JOBS_MAX];
 } s;
+
+/* Its hard limit as it is kept, which is what it adds to the promise of all. */
+static uint64_t limit_of(const char *name)
+{
+	uint64_t used, limit = 0;
+	struct err ignored;
+
+	if (!volume_is_snapshot(name))
+		volume_stat(&s.l->volumes, name, &used, &limit, &ignored);
+	return limit;
+}
 
 static void answer(uint8_t type, uint32_t id, const void *body, size_t len)
 {
@@ -90,7 +100,7 @@ static void job_ended(struct job *j, int status)
 
 	j->pid = 0;
 	if (code == 0)
-		s.promised += j->promise;
+		s.promised += limit_of(j->name);
 	else
 		err_set(&err, code, "%s: %s", j->name, strerrordesc_np(code));
 	answer_done(j->id, -code, &err);
@@ -110,7 +120,7 @@ static void wait_for_job(const char *name)
 }
 
 /* Does work, in a child or, when there are too many, here, and answers with what came of it. */
-static void start_job(const struct wire_msg *msg, const char *name, uint64_t promise,
+static void start_job(const struct wire_msg *msg, const char *name,
 		      int (*work)(const void *body, struct err *err))
 {
 	struct job *j = find_job(0);
@@ -118,7 +128,7 @@ static void start_job(const struct wire_msg *msg, const char *name, uint64_t pro
 	struct err err;
 
 	if (pid > 0) {
-		*j = (struct job){ .pid = pid, .id = msg->head.id, .promise = promise };
+		*j = (struct job){ .pid = pid, .id = msg->head.id };
 		snprintf(j->name, sizeof(j->name), "%s", name);
 		return;
 	}
@@ -131,7 +141,7 @@ static void start_job(const struct wire_msg *msg, const char *name, uint64_t pro
 		_exit(r < 0 ? err.code : 0);
 	}
 	if (r == 0)
-		s.promised += promise;
+		s.promised += limit_of(name);
 	answer_done(msg->head.id, r, &err);
 }
 
@@ -182,12 +192,12 @@ static void on_create(const struct wire_msg *msg)
 	memcpy(&want, msg->body, sizeof(want));
 	wait_for_job(want.volume);
 	if (want.source[0]) {
-		start_job(msg, want.volume, want.limit_bytes, create);
+		start_job(msg, want.volume, create);
 		return;
 	}
 	int r = create(msg->body, &err);
 	if (r == 0)
-		s.promised += want.limit_bytes;
+		s.promised += limit_of(want.volume);
 	answer_done(msg->head.id, r, &err);
 }
 
@@ -197,7 +207,7 @@ static void on_snapshot(const struct wire_msg *msg)
 
 	memcpy(&want, msg->body, sizeof(want));
 	wait_for_job(want.snapshot);
-	start_job(msg, want.snapshot, 0, snapshot);
+	start_job(msg, want.snapshot, snapshot);
 }
 
 static void on_seal(const struct wire_msg *msg)
@@ -206,17 +216,7 @@ static void on_seal(const struct wire_msg *msg)
 
 	memcpy(&want, msg->body, sizeof(want));
 	wait_for_job(want.volume);
-	start_job(msg, want.volume, 0, seal);
-}
-
-static uint64_t limit_of(const char *name)
-{
-	uint64_t used, limit = 0;
-	struct err ignored;
-
-	if (!volume_is_snapshot(name))
-		volume_stat(&s.l->volumes, name, &used, &limit, &ignored);
-	return limit;
+	start_job(msg, want.volume, seal);
 }
 
 static void on_limit(const struct wire_msg *msg)

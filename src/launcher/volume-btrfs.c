@@ -19,6 +19,7 @@
 #include <fcntl.h>
 #include <linux/btrfs.h>
 #include <linux/btrfs_tree.h>
+#include <poll.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
@@ -30,6 +31,8 @@
 
 #define SUBVOLUME_INODE 256 /* BTRFS_FIRST_FREE_OBJECTID: the root directory of every subvolume */
 #define SWEEP_STEP 256
+#define CLEANER_TRIES 500
+#define CLEANER_MS 20
 #define GROUP(level, id) ((uint64_t)(level) << BTRFS_QGROUP_LEVEL_SHIFT | (id))
 
 /* ---- searching the file system's own trees --------------------------------------------------- */
@@ -416,6 +419,7 @@ static int btrfs_destroy(struct volumes *v, int folder, const char *name, struct
 	snprintf(args.name, sizeof(args.name), "%s", name);
 	if (ioctl(folder, BTRFS_IOC_SNAP_DESTROY_V2, &args) < 0)
 		return err_errno(err, "deleting the subvolume %s", name);
+	v->destroyed = id;
 	return 0;
 }
 
@@ -510,15 +514,24 @@ static int btrfs_sweep(struct volumes *v, struct err *err)
 	return 1;
 }
 
-/* The cleaner gives space back after the next commit, which may be 30 s away: not when it is short.
- */
+/* A commit wakes the cleaner, which takes deleted trees apart in turn; what it freed can be used
+ * after another one. They may be 30 s away: not when space is short. */
 static void btrfs_hurry(struct volumes *v)
 {
 	uint64_t bytes, available;
 	struct err ignored;
 
-	if (volumes_space(v, &bytes, &available, &ignored) == 0 && available < bytes / 8)
-		ioctl(v->root_fd, BTRFS_IOC_SYNC);
+	if (!v->destroyed || volumes_space(v, &bytes, &available, &ignored) < 0 ||
+	    available >= bytes / 8)
+		return;
+	ioctl(v->root_fd, BTRFS_IOC_SYNC);
+	for (int i = 0; i < CLEANER_TRIES; i++) {
+		if (subvolume_exists(v->root_fd, v->destroyed, &ignored) <= 0)
+			break;
+		poll(NULL, 0, CLEANER_MS);
+	}
+	ioctl(v->root_fd, BTRFS_IOC_SYNC);
+	v->destroyed = 0;
 }
 
 const struct volume_backend volume_btrfs = {

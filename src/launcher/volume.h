@@ -44,6 +44,7 @@ struct volumes {
 	int clones_fd;	     /* owned: the tenants' copies of images */
 	bool direct_io;	     /* the loop device bypasses the page cache */
 	uint64_t sweep_at;   /* where volume_sweep goes on */
+	uint64_t destroyed;  /* id of the subvolume that was deleted last; 0: none */
 	char why_plain[200]; /* VOLUMES_AUTO took plain directories: the reason, else "" */
 };
 

@@ -3,8 +3,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,25 +16,28 @@
 #include "worker/job.h"
 
 #define MODE_BITS 0777u
+#define SEND_MAX (1u << 30)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* Exactly size bytes: what the file has grown by since is not sent, less is -JOB_SHORT. */
+/* Exactly size bytes: what the file has grown by since is not sent, less is -JOB_SHORT. The file's
+ * pages go into the pipe themselves: every file system that has idmapped mounts can do that. */
 static int send_file(int pipe, int fd, uint64_t size)
 {
 	while (size > 0) {
-		ssize_t n = read(fd, job_chunk,
-				 size < sizeof(job_chunk) ? (size_t)size : sizeof(job_chunk));
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		if (n == 0)
+		ssize_t n = sendfile(pipe, fd, NULL, size < SEND_MAX ? (size_t)size : SEND_MAX);
+
+		if (n > 0) {
+			size -= (uint64_t)n;
+		} else if (n == 0) {
 			return -JOB_SHORT;
-		int r = job_pipe_write(pipe, job_chunk, (size_t)n);
-		if (r < 0)
-			return r;
-		size -= (uint64_t)n;
+		} else if (errno == EAGAIN) {
+			int r = job_wait(pipe, POLLOUT);
+			if (r < 0)
+				return r;
+		} else if (errno != EINTR) {
+			return -errno;
+		}
 	}
 	return 0;
 }

@@ -21,6 +21,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 
 import clients  # noqa: E402
+import files  # noqa: E402
 import gateway  # noqa: E402
 import harness  # noqa: E402
 from harness import KEYS  # noqa: E402
@@ -78,6 +79,7 @@ class Bench:
              os.path.join(HERE, "pair.c")],
             check=True,
         )
+        self.pair_env = {}
         self.server = None
         self.count = 0
 
@@ -169,7 +171,7 @@ class Bench:
     def pair(self, *arguments):
         ran = subprocess.run(
             [self.pair_program, *[str(a) for a in arguments]],
-            env=dict(ENVIRONMENT, PAIR_PORT=str(self.server.port)),
+            env=dict(ENVIRONMENT, PAIR_PORT=str(self.server.port), **self.pair_env),
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )
         if ran.returncode:
@@ -412,11 +414,14 @@ class Bench:
     def egress(self):
         gateway.Egress(self).run()
 
+    def files(self):
+        files.Files(self).run()
+
     # ---- All of it ----
 
     def run(self, only):
         parts = [self.latency, self.python, self.throughput, self.batches, self.inside, self.output,
-                 self.memory, self.start_stop, self.egress]
+                 self.memory, self.start_stop, self.egress, self.files]
         print("%-58s %-26s %-22s %-8s" % ("what", "measured", "bar", ""))
         limits = dict(harness.WIDE["*"], max_concurrent_exec=256)
         self.server = harness.Server(

@@ -6,15 +6,19 @@
  *   pair rounds WARM ROUNDS ITEM...       each round runs each item once, in order
  *   pair batch COUNT WIDTH ITEM           COUNT runs, WIDTH at once; prints the wall time
  *   pair flood SECONDS WIDTH ITEM         as many runs as fit, WIDTH at once; prints their number
+ *   pair crowd COUNT WIDTH ITEM           COUNT runs, WIDTH at once; prints the nanoseconds of each
  *
  * ITEM   spawn:FILE   posix_spawn and wait; FILE holds argv, NUL-terminated strings ("@N" becomes a
  *                     number that is never used twice)
  *        pipe:FILE    the same with stdout read to its end
  *        rest:FILE    one request on a keep-alive connection; FILE is a folder of raw requests,
- * thread i sends request number i modulo their count life:FILE    create, the command, delete, on
- * one connection. FILE holds three raw requests with @SESSION where the id goes, separated by a NUL
- * byte open:FILE    the same without the delete The server is at 127.0.0.1:$PAIR_PORT. A failed run
- * ends the program with a sentence.
+ *                     thread i sends request number i modulo their count
+ *        bare:FILE    the same, to the port $PAIR_BARE_PORT
+ *        life:FILE    create, the command, delete, on one connection; FILE holds three raw requests
+ *                     with @SESSION where the id goes, separated by a NUL byte
+ *        open:FILE    the same without the delete
+ *
+ * The server is at 127.0.0.1:$PAIR_PORT. A failed run ends the program with a sentence.
  */
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -41,7 +45,7 @@
 
 extern char **environ;
 
-enum kind { SPAWN, PIPE, REST, LIFE, OPEN };
+enum kind { SPAWN, PIPE, REST, BARE, LIFE, OPEN };
 
 struct text {
 	char *data; /* owned, NUL-terminated */
@@ -182,9 +186,9 @@ static void split_requests(struct item *item, const char *path)
 	}
 }
 
-static int connect_server(void)
+static int connect_server(const struct item *item)
 {
-	const char *port = getenv("PAIR_PORT");
+	const char *port = getenv(item->kind == BARE ? "PAIR_BARE_PORT" : "PAIR_PORT");
 	struct sockaddr_in to = { .sin_family = AF_INET,
 				  .sin_port = htons((uint16_t)strtol(port ? port : "0", NULL, 10)),
 				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -269,7 +273,7 @@ static void run_rest(struct runner *r)
 	const struct text *request = &r->item->requests[r->number % r->item->n_requests];
 
 	if (r->fd < 0)
-		r->fd = connect_server();
+		r->fd = connect_server(r->item);
 	send_all(r->fd, request->data, request->len);
 	receive(r->fd, answer);
 	check_command(answer);
@@ -297,7 +301,7 @@ static void run_life(struct runner *r)
 	char session[17] = { 0 };
 
 	if (r->fd < 0)
-		r->fd = connect_server();
+		r->fd = connect_server(r->item);
 	send_all(r->fd, r->item->requests[0].data, r->item->requests[0].len);
 	receive(r->fd, answer);
 	const char *id = strstr(answer, "sbx_");
@@ -320,6 +324,7 @@ static void run_item(struct runner *r)
 		run_spawn(r->item, r->item->kind == PIPE);
 		break;
 	case REST:
+	case BARE:
 		run_rest(r);
 		break;
 	case LIFE:
@@ -331,7 +336,7 @@ static void run_item(struct runner *r)
 
 static struct item *item_parse(const char *text)
 {
-	static const char *const names[] = { "spawn:", "pipe:", "rest:", "life:", "open:" };
+	static const char *const names[] = { "spawn:", "pipe:", "rest:", "bare:", "life:", "open:" };
 	struct item *item = calloc(1, sizeof(*item));
 
 	if (!item)
@@ -343,7 +348,7 @@ static struct item *item_parse(const char *text)
 		item->kind = (enum kind)i;
 		if (item->kind <= PIPE)
 			split_args(item, text + len);
-		else if (item->kind == REST)
+		else if (item->kind <= BARE)
 			load_requests(item, text + len);
 		else
 			split_requests(item, text + len);
@@ -380,6 +385,7 @@ struct crowd {
 	_Atomic long done;
 	int64_t deadline;
 	pthread_barrier_t start;
+	int64_t *took; /* owned: of each run; NULL: nobody asks */
 };
 
 struct member {
@@ -394,13 +400,16 @@ static void *member_main(void *data)
 	struct crowd *c = m->crowd;
 
 	if (m->runner.item->kind >= REST)
-		m->runner.fd = connect_server();
+		m->runner.fd = connect_server(m->runner.item);
 	pthread_barrier_wait(&c->start);
 	for (;;) {
 		if (c->deadline ? now_ns() >= c->deadline : c->left-- <= 0)
 			break;
+		int64_t began = now_ns();
 		run_item(&m->runner);
-		c->done++;
+		long number = c->done++;
+		if (c->took)
+			c->took[number] = now_ns() - began;
 	}
 	return NULL;
 }
@@ -442,6 +451,18 @@ int main(int argc, char **argv)
 	if (argc == 5 && strcmp(argv[1], "batch") == 0) {
 		struct crowd c = { .item = item_parse(argv[4]), .left = strtol(argv[2], NULL, 10) };
 		printf("%lld\n", (long long)crowd_run(&c, strtol(argv[3], NULL, 10), 0));
+		return 0;
+	}
+	if (argc == 5 && strcmp(argv[1], "crowd") == 0) {
+		long count = strtol(argv[2], NULL, 10);
+		struct crowd c = { .item = item_parse(argv[4]), .left = count };
+		c.took = calloc((size_t)count, sizeof(*c.took));
+		if (!c.took)
+			fail("crowd");
+		crowd_run(&c, strtol(argv[3], NULL, 10), 0);
+		for (long i = 0; i < count; i++)
+			printf("%lld\n", (long long)c.took[i]);
+		free(c.took);
 		return 0;
 	}
 	if (argc == 5 && strcmp(argv[1], "flood") == 0) {

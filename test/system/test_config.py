@@ -41,6 +41,8 @@ WRONG = [
     ("SANDBOX_SESSION_TTL", " 1800", None),
     ("SANDBOX_SESSION_TTL", "0x10", ""),
     ("SANDBOX_VOLUMES", "zfs", ""),
+    ("SANDBOX_VOLUME_OVERCOMMIT", "0", ""),
+    ("SANDBOX_VOLUME_OVERCOMMIT", "1001", ""),
     ("SANDBOX_WORKSPACE_QUOTA_MB", "0", ""),
     ("SANDBOX_WORKSPACE_QUOTA_MB", "-1", ""),
     ("SANDBOX_MAX_SESSIONS", "0", ""),

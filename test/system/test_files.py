@@ -2,6 +2,8 @@
 """What transfers cost the server, and the command line's side of them."""
 
 import concurrent.futures
+import hashlib
+import json
 import os
 import pty
 import random
@@ -61,8 +63,23 @@ def slowly(server, session, data):
         return harness.read_raw(s).status
 
 
+def wait_for_room(server, megabytes):
+    """What earlier tests deleted is still being taken apart by the file system."""
+
+    def is_there():
+        ran = subprocess.run(
+            [os.path.join(harness.BUILD, "airlock"), "volume", "show", "--json",
+             "--state-dir", server.state_dir],
+            env=harness.environment(), stdout=subprocess.PIPE, check=True,
+        )
+        return json.loads(ran.stdout)["free_bytes"] > megabytes * MB
+
+    harness.wait_until(is_there, 70, "%d MB are free" % megabytes)
+
+
 def test_eight_transfers_of_fifty_megabytes_stay_below_40_mib(servers):
     server = servers.get({"SANDBOX_WORKSPACE_QUOTA_MB": "256"})
+    wait_for_room(server, 650)
     (pid,) = server.process_of("airlockd")
     data = random.Random(1).randbytes(50 * MB)
     sessions = [server.create() for _ in range(4)]
@@ -91,6 +108,43 @@ def test_eight_transfers_of_fifty_megabytes_stay_below_40_mib(servers):
     assert peak.kib <= RESIDENT_MAX_KIB, "%d KiB" % peak.kib
     for session in sessions:
         server.delete("/v1/sessions/" + session)
+
+
+def test_eight_uploads_of_fifty_megabytes_to_one_session_are_all_there(servers, ours):
+    server = servers.get({"SANDBOX_WORKSPACE_QUOTA_MB": "450"})
+    wait_for_room(server, 450)
+    with ours.sandbox(server) as sandbox:
+        data = [random.Random(n).randbytes(50 * MB) for n in range(8)]
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            sizes = pool.map(lambda n: sandbox.files.upload("f%d" % n, data[n]), range(8))
+            assert list(sizes) == [50 * MB] * 8
+        summed = sandbox.run("sha256sum f?").stdout.split()
+        assert summed[::2] == [hashlib.sha256(piece).hexdigest() for piece in data]
+    # Also for whoever comes next: the space is back.
+    wait_for_room(server, 450)
+
+
+def test_uploads_of_one_session_go_in_the_order_they_came(server, session):
+    """Each is told to go on when its turn has come."""
+    head = (
+        "PUT %s HTTP/1.1\r\nHost: x\r\nX-API-Key: %s\r\nContent-Length: 5\r\n"
+        "Expect: 100-continue\r\n\r\n"
+    )
+    clients = []
+    for n in range(12):
+        clients.append(server.connect())
+        clients[n].sendall((head % (at(session, "files", path="f%d" % n), KEYS["a"])).encode())
+        server.get("/healthz", key=None)  # the server has read it
+    for n, client in enumerate(clients):
+        assert client.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        for later in clients[n + 1 :]:
+            later.setblocking(False)
+            with pytest.raises(BlockingIOError):
+                later.recv(1)
+            later.setblocking(True)
+        client.sendall(b"hello")
+        assert client.recv(65536).startswith(b"HTTP/1.1 200 ")
+        client.close()
 
 
 def test_a_client_that_reads_nothing_costs_no_memory(server, session):

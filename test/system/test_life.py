@@ -531,7 +531,7 @@ def test_expect_100_continue(server):
 def test_a_refused_upload_is_drained_and_answered(server):
     """The whole body is sent although the answer came early; the client reads the status."""
     for key, status in (("wrong", 401), (KEYS["a"], 413)):
-        size = (8 << 20) if status == 401 else (65 << 20)
+        size = (63 << 20) if status == 401 else (127 << 20)
         with server.connect(60) as s:
             s.sendall(
                 b"POST /v1/sessions/sbx_000000000000/write HTTP/1.1\r\nHost: x\r\nX-API-Key: %s\r\n"

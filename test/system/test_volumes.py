@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The file system of the workspaces, as its operator handles it: show, grow, purge."""
 
+import concurrent.futures
 import json
 import os
 import shutil
@@ -136,3 +137,74 @@ def test_where_nothing_is_it_says_so(tmp_path):
     ran = volume("show", dir=str(tmp_path / "absent"))
     assert ran.returncode == 1
     assert os.listdir(tmp_path) == []
+
+
+# ---- How many workspaces it takes ----
+
+
+def create(server, **body):
+    return server.post("/v1/sessions", body)
+
+
+def assert_refused(answer):
+    assert (answer.status, answer.code) == (503, "no_capacity"), answer
+    assert answer.detail == "All sandbox workspaces are in use; try again shortly."
+    assert answer.headers["Retry-After"] == "5"
+
+
+def test_no_more_is_promised_than_twice_the_volume(served):
+    # 100 MB of quota and 64 MB for the largest write: six times that are less than 1,024 MB.
+    env = {"SANDBOX_WORKSPACE_QUOTA_MB": "100", "SANDBOX_VOLUME_OVERCOMMIT": None}
+    server = served(**env)
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        answers = list(pool.map(lambda _: create(server), range(16)))
+    made = [answer.json["session_id"] for answer in answers if answer.status == 201]
+    assert len(made) == 6
+    for answer in answers:
+        if answer.status != 201:
+            assert_refused(answer)
+    assert show(server.state_dir)["workspaces"] == 6
+    assert server.get("/healthz", key=None).json["volume"] == "promised"
+    assert "airlock volume grow" in server.log()
+    # From a snapshot, and as a fork, alike.
+    snapshot = server.post("/v1/sessions/%s/snapshots" % made[0], {}).json["id"]
+    assert_refused(create(server, snapshot_id=snapshot))
+    assert_refused(server.post("/v1/sessions/%s/fork" % made[0], {}))
+    # Whoever goes makes room at once, for one.
+    server.delete("/v1/sessions/" + made.pop())
+    assert_refused(server.post("/v1/sessions/%s/fork" % made[0], {"count": 2}))
+    assert create(server, snapshot_id=snapshot).status == 201
+    assert_refused(create(server))
+    server.delete("/v1/sessions/" + made.pop())
+    assert server.post("/v1/sessions/%s/fork" % made[0], {"count": 1}).status == 201
+    assert_refused(create(server))
+    # So does a larger volume: 1,400 MB are enough for eight.
+    assert volume("grow", "700M", dir=server.state_dir).returncode == 0
+    assert [create(server).status for _ in range(3)] == [201, 201, 503]
+    server.stop()
+    assert_refused(create(served(**env)))
+
+
+def test_a_twentieth_of_the_volume_stays_free(served):
+    server = served()
+    session = server.create()
+    much = show(server.state_dir)["free_bytes"] - 10 * MB
+    result = server.exec(session, "head -c %d /dev/urandom > much; sync much" % much, 60)
+    assert result["exit_code"] == 0, result
+
+    def refused():
+        answer = create(server)
+        return answer if answer.status == 503 else server.delete(
+            "/v1/sessions/" + answer.json["session_id"]
+        ) and None
+
+    # What the server knows of it may be two seconds old.
+    assert_refused(harness.wait_until(refused, 10, "the server has seen that it is full"))
+    assert server.get("/healthz", key=None).json["volume"] == "full"
+    assert "less than 5 % of the volume is free" in server.log()
+    # What there is works on.
+    assert server.exec(session, "wc -c < much")["stdout"] == "%d\n" % much
+    # The space comes back at once, not with the file system's next commit half a minute later.
+    server.delete("/v1/sessions/" + session)
+    harness.wait_until(lambda: create(server).status == 201, 10, "there is room again")
+    assert "volume" not in server.get("/healthz", key=None).json

@@ -57,6 +57,7 @@ void fake_open(struct fake *f, const struct native_config *config)
 
 	memset(f, 0, sizeof(*f));
 	f->builds = f->kills = f->answers = true;
+	f->status = (struct ld_status){ .volume_bytes = 1000, .volume_free = 600 };
 	f->gateway = -1;
 	clock_fake(INT64_C(1000000000), INT64_C(1700000000000000));
 	must(uv_loop_init(&f->loop) == 0);
@@ -267,7 +268,7 @@ static void on_volume_request(struct fake *f, const struct wire_msg *msg)
 
 static void on_request(struct fake *f, const struct wire_msg *msg)
 {
-	const struct ld_status status = { .volume_bytes = 1000, .volume_free = 600 };
+	const struct msg_done busy = { .code = EAGAIN };
 	struct dl_build build;
 	struct dl_handover handover;
 	struct dl_policy policy;
@@ -305,7 +306,10 @@ static void on_request(struct fake *f, const struct wire_msg *msg)
 		break;
 	case DL_STATUS:
 		f->statuses++;
-		fake_tell(f, LD_STATUS, msg->head.id, &status, sizeof(status));
+		if (f->says_nothing)
+			fake_tell(f, LD_DONE, msg->head.id, &busy, sizeof(busy));
+		else
+			fake_tell(f, LD_STATUS, msg->head.id, &f->status, sizeof(f->status));
 		break;
 	case DL_POLICY:
 		memcpy(&policy, msg->body, sizeof(policy));

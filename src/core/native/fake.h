@@ -54,7 +54,9 @@ struct fake {
 	uint32_t volume_code;			    /* of the next answers about volumes */
 	unsigned created, deleted, stats, statuses; /* requests seen */
 	unsigned copied, sealed, limited;
-	bool plain; /* clones nothing */
+	bool plain;	   /* clones nothing */
+	bool says_nothing; /* LD_DONE instead of LD_STATUS: its sweeper is being restarted */
+	struct ld_status status;
 	struct dl_volume_limit last_limit;
 	struct dl_volume_create last_create;
 	struct dl_snapshot_create last_copy;

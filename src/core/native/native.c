@@ -186,10 +186,24 @@ void native_close(struct runtime *rt, void (*closed)(void *data), void *data)
 
 /* ---- What it says about itself ---- */
 
+/* LD_DONE instead: the launcher is busy and does not say. */
+static bool keep_status(struct runtime *rt, const struct wire_msg *msg)
+{
+	if (!msg || msg->head.type != LD_STATUS)
+		return false;
+	memcpy(&rt->status, msg->body, sizeof(rt->status));
+	return true;
+}
+
+static void ask_status(struct runtime *rt, link_answer_fn fn, void *data)
+{
+	rt->status_ms = clock_monotonic_ms();
+	link_ask(rt, DL_STATUS, NULL, 0, LINK_BIT(LD_STATUS) | LINK_BIT(LD_DONE), fn, data);
+}
+
 static void on_status(struct runtime *rt, void *data, struct wire_msg *msg)
 {
-	if (msg)
-		memcpy(&rt->status, msg->body, sizeof(rt->status));
+	keep_status(rt, msg);
 	rt->status_asked = false;
 }
 
@@ -200,9 +214,41 @@ static void refresh_status(struct runtime *rt)
 	if (rt->status_asked || rt->link.state != LINK_READY ||
 	    (rt->status_ms && now - rt->status_ms < STATUS_MS))
 		return;
-	rt->status_ms = now;
 	rt->status_asked = true;
-	link_ask(rt, DL_STATUS, NULL, 0, LINK_BIT(LD_STATUS), on_status, NULL);
+	ask_status(rt, on_status, NULL);
+}
+
+static struct runtime_space space_of(const struct runtime *rt)
+{
+	return (struct runtime_space){ .bytes = rt->status.volume_bytes,
+				       .free = rt->status.volume_free,
+				       .promised = rt->status.volume_promised,
+				       .hard_quota = rt->host.quota != MSG_QUOTA_NONE };
+}
+
+struct space_call {
+	runtime_space_fn fn;
+	void *data;
+};
+
+static void on_space(struct runtime *rt, void *data, struct wire_msg *msg)
+{
+	_cleanup_free_ struct space_call *call = data;
+	bool is_known = keep_status(rt, msg);
+	struct runtime_space space = space_of(rt);
+	struct err err;
+
+	if (!is_known)
+		err_slug(&err, EAGAIN, "busy", "the launcher does not say how full the volume is");
+	call->fn(call->data, is_known ? &space : NULL, is_known ? NULL : &err);
+}
+
+void runtime_volume_space(struct runtime *rt, runtime_space_fn fn, void *data)
+{
+	struct space_call *call = mem_new(1, sizeof(*call));
+
+	*call = (struct space_call){ fn, data };
+	ask_status(rt, on_space, call);
 }
 
 void runtime_info_get(struct runtime *rt, struct runtime_info *ret)
@@ -221,8 +267,7 @@ void runtime_info_get(struct runtime *rt, struct runtime_info *ret)
 		.has_gateway = rt->host.gateway != 0,
 		.gateway = rt->gateway.state == GATEWAY_READY,
 		.gateway_restarts = rt->status.gateway_restarts,
-		.volume_bytes = rt->status.volume_bytes,
-		.volume_free = rt->status.volume_free,
+		.volume = space_of(rt),
 	};
 }
 

@@ -48,17 +48,69 @@ static void the_status_is_fetched_behind_the_answer(void **state)
 
 	fake_start(&f, &fake_config);
 	runtime_info_get(f.rt, &info);
-	assert_int_equal(info.volume_bytes, 0);
+	assert_int_equal(info.volume.bytes, 0);
 	fake_turn(&f);
 	runtime_info_get(f.rt, &info);
-	assert_int_equal(info.volume_bytes, 1000);
-	assert_int_equal(info.volume_free, 600);
+	assert_int_equal(info.volume.bytes, 1000);
+	assert_int_equal(info.volume.free, 600);
 	fake_turn(&f);
 	assert_int_equal(f.statuses, 1);
 	fake_advance(&f, 2000);
 	runtime_info_get(f.rt, &info);
 	fake_turn(&f);
 	assert_int_equal(f.statuses, 2);
+	fake_stop(&f);
+}
+
+struct told {
+	unsigned n;
+	struct runtime_space space;
+	struct err err;
+};
+
+static void on_space(void *data, const struct runtime_space *space, const struct err *err)
+{
+	struct told *told = data;
+
+	told->n++;
+	if (space)
+		told->space = *space;
+	told->err = err ? *err : (struct err){ 0 };
+}
+
+static void room_is_asked_for_each_time(void **state)
+{
+	struct fake f;
+	struct told told = { 0 };
+	struct runtime_info info;
+
+	fake_start(&f, &fake_config);
+	for (unsigned i = 1; i <= 2; i++) {
+		f.status.volume_promised = 700 * i;
+		runtime_volume_space(f.rt, on_space, &told);
+		assert_int_equal(told.n, i - 1);
+		fake_turn(&f);
+		assert_int_equal(told.n, i);
+		assert_int_equal(told.err.code, 0);
+		assert_int_equal(told.space.bytes, 1000);
+		assert_int_equal(told.space.free, 600);
+		assert_int_equal(told.space.promised, 700 * i);
+		assert_true(told.space.hard_quota);
+	}
+	/* Whoever looks behind it sees the same without asking. */
+	runtime_info_get(f.rt, &info);
+	assert_int_equal(info.volume.promised, 1400);
+	assert_int_equal(f.statuses, 2);
+	/* A launcher that cannot say it is none that breaks the rules. */
+	f.says_nothing = true;
+	runtime_volume_space(f.rt, on_space, &told);
+	fake_advance(&f, 2000);
+	runtime_info_get(f.rt, &info);
+	fake_turn(&f);
+	assert_int_equal(told.n, 3);
+	assert_string_equal(told.err.slug, "busy");
+	assert_false(f.lost);
+	assert_int_equal(info.volume.promised, 1400);
 	fake_stop(&f);
 }
 
@@ -381,6 +433,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ready_comes_once_after_the_list),
 		cmocka_unit_test(the_status_is_fetched_behind_the_answer),
+		cmocka_unit_test(room_is_asked_for_each_time),
 		cmocka_unit_test(a_launcher_of_another_build_is_refused),
 		cmocka_unit_test(each_state_accepts_its_messages_and_no_others),
 		cmocka_unit_test(an_answer_of_the_wrong_type_is_a_fault),
