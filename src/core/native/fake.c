@@ -268,6 +268,7 @@ static void on_volume_request(struct fake *f, const struct wire_msg *msg)
 static void on_request(struct fake *f, const struct wire_msg *msg)
 {
 	const struct ld_status status = { .volume_bytes = 1000, .volume_free = 600 };
+	const struct msg_done refused = { .code = f->volume_code };
 	struct dl_build build;
 	struct dl_handover handover;
 	struct dl_policy policy;
@@ -305,7 +306,10 @@ static void on_request(struct fake *f, const struct wire_msg *msg)
 		break;
 	case DL_STATUS:
 		f->statuses++;
-		fake_tell(f, LD_STATUS, msg->head.id, &status, sizeof(status));
+		if (f->volume_code)
+			fake_tell(f, LD_DONE, msg->head.id, &refused, sizeof(refused));
+		else
+			fake_tell(f, LD_STATUS, msg->head.id, &status, sizeof(status));
 		break;
 	case DL_POLICY:
 		memcpy(&policy, msg->body, sizeof(policy));

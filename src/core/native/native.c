@@ -188,7 +188,8 @@ void native_close(struct runtime *rt, void (*closed)(void *data), void *data)
 
 static void on_status(struct runtime *rt, void *data, struct wire_msg *msg)
 {
-	if (msg)
+	/* LD_DONE: whom the launcher would have asked is being restarted. */
+	if (msg && msg->head.type == LD_STATUS)
 		memcpy(&rt->status, msg->body, sizeof(rt->status));
 	rt->status_asked = false;
 }
@@ -202,7 +203,7 @@ static void refresh_status(struct runtime *rt)
 		return;
 	rt->status_ms = now;
 	rt->status_asked = true;
-	link_ask(rt, DL_STATUS, NULL, 0, LINK_BIT(LD_STATUS), on_status, NULL);
+	link_ask(rt, DL_STATUS, NULL, 0, LINK_BIT(LD_STATUS) | LINK_BIT(LD_DONE), on_status, NULL);
 }
 
 void runtime_info_get(struct runtime *rt, struct runtime_info *ret)

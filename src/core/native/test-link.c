@@ -62,6 +62,28 @@ static void the_status_is_fetched_behind_the_answer(void **state)
 	fake_stop(&f);
 }
 
+static void a_status_that_nobody_can_give_ends_nothing(void **state)
+{
+	struct fake f;
+	struct runtime_info info;
+
+	fake_start(&f, &fake_config);
+	f.volume_code = EAGAIN;
+	for (unsigned i = 1; i <= 2; i++) {
+		runtime_info_get(f.rt, &info);
+		fake_turn(&f);
+		assert_int_equal(f.statuses, i);
+		assert_false(f.lost);
+		fake_advance(&f, 2000);
+	}
+	f.volume_code = 0;
+	runtime_info_get(f.rt, &info);
+	fake_turn(&f);
+	runtime_info_get(f.rt, &info);
+	assert_int_equal(info.volume_bytes, 1000);
+	fake_stop(&f);
+}
+
 static void a_launcher_of_another_build_is_refused(void **state)
 {
 	struct fake f;
@@ -381,6 +403,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ready_comes_once_after_the_list),
 		cmocka_unit_test(the_status_is_fetched_behind_the_answer),
+		cmocka_unit_test(a_status_that_nobody_can_give_ends_nothing),
 		cmocka_unit_test(a_launcher_of_another_build_is_refused),
 		cmocka_unit_test(each_state_accepts_its_messages_and_no_others),
 		cmocka_unit_test(an_answer_of_the_wrong_type_is_a_fault),
