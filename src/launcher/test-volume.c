@@ -222,6 +222,28 @@ static void an_unfinished_volume_is_swept_and_a_finished_one_never(void **state)
 	assert_int_equal(faccessat(v.volumes_fd, "sbx_0000000000e2" VOLUME_DELETING, F_OK, 0), -1);
 }
 
+static void what_was_being_made_goes_with_its_name(void **state)
+{
+	need_host();
+	for (int with = 0; with < 2; with++) {
+		ok(volume_backend(&v)->make(&v, v.volumes_fd, "sbx_0000000000e3" VOLUME_CREATING,
+					    &(struct volume_charge){ .session = true, .group = 1 },
+					    0, &err));
+		if (with)
+			ok(volume_backend(&v)->make(&v, v.volumes_fd, "sbx_0000000000e3", NULL, 0,
+						    &err));
+		ok(volume_mark_deleted(&v, "sbx_0000000000e3", &err));
+		delete_all();
+		assert_int_equal(faccessat(v.volumes_fd, "sbx_0000000000e3", F_OK, 0), -1);
+		assert_int_equal(faccessat(v.volumes_fd, "sbx_0000000000e3" VOLUME_CREATING, F_OK,
+					   0),
+				 -1);
+		assert_int_equal(faccessat(v.volumes_fd, "sbx_0000000000e3" VOLUME_DELETING, F_OK,
+					   0),
+				 -1);
+	}
+}
+
 /* Directories of /sys/fs/btrfs/<uuid>/qgroups whose group has the given level. */
 static int groups_of_level(char level)
 {
@@ -847,6 +869,7 @@ int main(void)
 		cmocka_unit_test(one_full_volume_does_not_fill_another),
 		cmocka_unit_test(nested_subvolumes_go_with_the_volume),
 		cmocka_unit_test(an_unfinished_volume_is_swept_and_a_finished_one_never),
+		cmocka_unit_test(what_was_being_made_goes_with_its_name),
 		cmocka_unit_test(an_image_is_read_only_and_each_tenant_has_its_own_inodes),
 		cmocka_unit_test(a_new_image_of_the_same_name_replaces_the_clones),
 		cmocka_unit_test(a_hostile_tar_reaches_nothing_outside),

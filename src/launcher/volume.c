@@ -362,16 +362,27 @@ int volume_open(struct volumes *v, const char *name, int *ret_fd, uint32_t *ret_
 	return r;
 }
 
-int volume_mark_deleted(struct volumes *v, const char *name, struct err *err)
+/* A missing one is success. */
+static int put_away(struct volumes *v, const char *name, struct err *err)
 {
-	int r = need_name(name, err);
+	int r = volume_set_aside(v->volumes_fd, name, err);
 
-	if (r == 0)
-		r = volume_set_aside(v->volumes_fd, name, err);
 	/* A file system without any room can't rename, but it keeps a reserve for deleting. */
 	if (r == -ENOSPC)
 		r = volume_backend(v)->destroy(v, v->volumes_fd, name, err);
 	return r == -ENOENT ? 0 : r;
+}
+
+int volume_mark_deleted(struct volumes *v, const char *name, struct err *err)
+{
+	char making[64];
+	int r = need_name(name, err);
+
+	if (r < 0)
+		return r;
+	snprintf(making, sizeof(making), "%s" VOLUME_CREATING, name);
+	r = put_away(v, making, err);
+	return r < 0 ? r : put_away(v, name, err);
 }
 
 static int open_any(struct volumes *v, const char *name, int *ret_fd, struct err *err)
