@@ -37,6 +37,7 @@
 #define SWEEP_FOR_MS 60000
 #define SWEEP_AGAIN_MS 100
 #define DELETE_AGAIN_MS 1000
+#define DELETE_AGAIN_MAX_MS 60000
 #define JOBS_MAX 8
 
 struct job {
@@ -53,7 +54,8 @@ static struct {
 	pid_t deleter;	      /* 0: none runs */
 	bool garbage;	      /* something is left to delete */
 	int64_t delete_at_ms; /* not before */
-	int64_t sweep_at_ms;  /* 0: no quota group of a deleted volume is left */
+	int64_t delete_wait_ms;
+	int64_t sweep_at_ms; /* 0: no quota group of a deleted volume is left */
 	int64_t sweep_until_ms;
 	uint64_t promised; /* the limits of all workspaces */
 	struct job jobs[JOBS_MAX];
@@ -289,6 +291,7 @@ static void on_delete(const struct wire_msg *msg)
 		s.promised -= limit;
 	answer_done(msg->head.id, r, &err);
 	s.garbage = true;
+	s.delete_at_ms = 0;
 }
 
 static void on_stat(const struct wire_msg *msg)
@@ -327,11 +330,13 @@ static _Noreturn void delete_all(void)
 	_exit(r < 0);
 }
 
-static void deleter_lost(void)
+static void delete_again(void)
 {
-	s.deleter = 0;
 	s.garbage = true;
-	s.delete_at_ms = clock_monotonic_ms() + DELETE_AGAIN_MS;
+	s.delete_at_ms = clock_monotonic_ms() + s.delete_wait_ms;
+	s.delete_wait_ms *= 2;
+	if (s.delete_wait_ms > DELETE_AGAIN_MAX_MS)
+		s.delete_wait_ms = DELETE_AGAIN_MAX_MS;
 }
 
 static void start_deleter(void)
@@ -340,8 +345,10 @@ static void start_deleter(void)
 	s.deleter = fork_bound();
 	if (s.deleter == 0)
 		delete_all();
-	if (s.deleter < 0)
-		deleter_lost();
+	if (s.deleter < 0) {
+		s.deleter = 0;
+		delete_again();
+	}
 }
 
 static void reap(void)
@@ -360,8 +367,10 @@ static void reap(void)
 		if (pid != s.deleter)
 			continue;
 		s.deleter = 0;
-		if (WIFSIGNALED(status))
-			deleter_lost();
+		if (status == 0)
+			s.delete_wait_ms = DELETE_AGAIN_MS;
+		else
+			delete_again();
 		s.sweep_at_ms = clock_monotonic_ms() + SWEEP_EVERY_MS;
 		s.sweep_until_ms = clock_monotonic_ms() + SWEEP_FOR_MS;
 	}
@@ -446,6 +455,7 @@ _Noreturn void sweeper_main(struct launcher *l, int sock)
 	s.l = l;
 	s.sock = sock;
 	s.garbage = true;
+	s.delete_wait_ms = DELETE_AGAIN_MS;
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &child, NULL);
