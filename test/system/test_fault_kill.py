@@ -21,7 +21,7 @@ import pytest
 
 import harness
 from injection import Injection, missing
-from ledger import Ledger, volume_of
+from ledger import SETTLE_SECONDS, Ledger, volume_of
 
 POINTS = os.environ.get("AIRLOCK_FAULT_POINTS", "1")
 NEVER = 1 << 40
@@ -256,7 +256,7 @@ def one_round(ground, kind, process, n):
         answer = ledger.server.request(*operation.request())
     # Some of it is done behind the answer.
     harness.wait_until(
-        lambda: injection.has_hit() or not ledger.problem(), 10, "it comes to an end"
+        lambda: injection.has_hit() or not ledger.problem(), SETTLE_SECONDS, "it comes to an end"
     )
     hit = injection.finish()
     if hit:
