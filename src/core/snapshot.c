@@ -143,6 +143,7 @@ static void on_volume_gone(void *data, const struct err *err)
 		leftovers_later(c);
 	} else {
 		store_clear_journal(c->store, snap->volume, 1);
+		c->leftover_tries = 0;
 		struct session *s = taken_from(c, snap);
 		if (s)
 			disk_let_go(s, snap->size_bytes);

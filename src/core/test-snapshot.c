@@ -422,6 +422,26 @@ static void a_volume_that_stays_is_tried_again(void **state)
 	assert_int_equal(core_lost_volumes(r->core), 0);
 }
 
+/* However many needed a second try before, each is tried again soon. */
+static void success_brings_back_the_patience(void **state)
+{
+	struct rig *r = *state;
+	struct session *s = rig_session(r, r->a);
+	uv_timer_t *timer = &r->core->timers[TIMER_LEFTOVERS];
+
+	for (int i = 0; i < 15; i++) {
+		struct outcome o = take_one(r, s);
+		r->runtime.fail[RIG_DELETE] = "internal";
+		drop(r, r->a, o.id);
+		assert_true(uv_is_active((uv_handle_t *)timer));
+		uv_timer_stop(timer);
+		r->runtime.fail[RIG_DELETE] = NULL;
+		core_sweep(r->core, clock_monotonic_us());
+		rig_settle(r);
+		assert_int_equal(copies(r), 0);
+	}
+}
+
 static void one_over_its_time_is_hidden_at_once_and_swept(void **state)
 {
 	struct rig *r = *state;
@@ -927,6 +947,7 @@ int main(void)
 		T(a_session_that_ends_meanwhile_is_the_reason),
 		T(a_deleted_one_is_gone_for_good),
 		T(a_volume_that_stays_is_tried_again),
+		T(success_brings_back_the_patience),
 		T(one_over_its_time_is_hidden_at_once_and_swept),
 		T(kept_for_ever_it_has_no_end),
 		T(who_reads_from_it_keeps_it_to_the_end),
