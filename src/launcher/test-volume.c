@@ -10,6 +10,7 @@
 #include <netinet/in.h>
 #include <sched.h>
 #include <spawn.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
@@ -858,6 +859,48 @@ static void plain_directories_delete_any_depth_and_follow_nothing(void **state)
 	v = saved;
 }
 
+/* An earlier launcher's process, which ends when the next one is waiting for it. */
+static void hold_until_wanted(const char *path, int says, pid_t next)
+{
+	char proc[64], text[4] = "";
+	int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (flock(dir, LOCK_EX | LOCK_NB) < 0 || write(says, "x", 1) != 1)
+		_exit(1);
+	snprintf(proc, sizeof(proc), "/proc/%d/syscall", next);
+	for (int i = 0; i < 2000 && strncmp(text, "230 ", 4) != 0; i++) { /* clock_nanosleep */
+		int fd = open(proc, O_RDONLY | O_CLOEXEC);
+		if (fd < 0 || read(fd, text, 4) < 0)
+			_exit(2);
+		close(fd);
+		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+	}
+	_exit(0);
+}
+
+static void plain_directories_wait_for_an_earlier_launcher(void **state)
+{
+	struct volumes saved = v;
+	char path[256], ready;
+	int says[2], status;
+
+	need_host();
+	path_of(path, "plain-late");
+	assert_int_equal(mkdir(path, 0700), 0);
+	assert_int_equal(pipe2(says, O_CLOEXEC), 0);
+	pid_t self = getpid(), earlier = fork();
+	if (earlier == 0)
+		hold_until_wanted(path, says[1], self);
+	assert_int_equal(read(says[0], &ready, 1), 1);
+	open_state("plain-late", VOLUMES_PLAIN);
+	assert_int_equal(waitpid(earlier, &status, 0), earlier);
+	assert_int_equal(status, 0);
+	volumes_close(&v);
+	v = saved;
+	close(says[0]);
+	close(says[1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -886,6 +929,7 @@ int main(void)
 		cmocka_unit_test(a_start_killed_at_any_moment_is_made_good_by_the_next),
 		cmocka_unit_test(a_full_file_system_can_still_be_cleared),
 		cmocka_unit_test(plain_directories_delete_any_depth_and_follow_nothing),
+		cmocka_unit_test(plain_directories_wait_for_an_earlier_launcher),
 	};
 
 	return cmocka_run_group_tests(tests, rig_setup, rig_teardown);
