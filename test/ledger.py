@@ -60,7 +60,10 @@ class Ledger:
         with open(path, "xb") as file:
             os.posix_fallocate(file.fileno(), 0, int(self.env["SANDBOX_VOLUME_SIZE_MB"]) << 20)
         os.chmod(path, 0o600)
-        subprocess.run(["mkfs.btrfs", "--quiet", "--nodiscard", "--metadata", "single", path], check=True)
+        subprocess.run(
+            ["mkfs.btrfs", "--quiet", "--nodiscard", "--metadata", "single", path],
+            check=True, stdout=subprocess.DEVNULL,
+        )
         os.setxattr(path, QUOTA, quota.encode())
 
     # ---- Life ----
