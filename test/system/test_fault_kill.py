@@ -349,6 +349,7 @@ def test_killed_before_a_call(grounds, ground, kind, process):
         grounds.back_end, kind.__name__, process, total, hits))
 
 
+@pytest.mark.slow
 def test_after_all_of_it_no_quota_group_is_left(grounds, ground):
     ledger = ground.ledger
     if not ledger.is_btrfs:
