@@ -165,8 +165,9 @@ static void give_back_done(void *data, const struct err *err)
 {
 	struct create *cr = data;
 
-	/* When the volume could not be deleted its id stays in the journal for the next start. */
-	if (!err)
+	if (err)
+		leftover_add(cr->c, cr->s->id);
+	else
 		store_clear_journal(cr->c->store, cr->s->id, 1);
 	session_unref(cr->s);
 	create_end(cr);

@@ -16,7 +16,8 @@
 #include "core/parts.h"
 #include "store/store.h"
 
-#define TRIES 5u
+/* Two seconds: the launcher starts a role that ended at most once in one. */
+#define TRIES 10u
 #define TRY_AGAIN_MS 200u
 
 struct ending {

@@ -54,11 +54,10 @@ static void on_copy_gone(void *data, const struct err *err)
 {
 	struct fork *f = data;
 
-	if (!err)
-		store_clear_journal(f->c->store, f->copy, 1);
+	if (err)
+		leftover_add(f->c, f->copy);
 	else
-		log_event(LOG_ERROR, "fork_copy_kept", LOG_STR("volume", f->copy),
-			  LOG_STR("why", err->text));
+		store_clear_journal(f->c->store, f->copy, 1);
 	fork_free(f);
 }
 

@@ -61,7 +61,8 @@ struct found_volume {
 
 /* later: answers that must not come before their call returned. sweep: every min(60 s, TTL). flush:
  * access times, once a minute. usage: a second after something was counted. tick: every second
- * while something with a deadline waits. again: deletes that failed. */
+ * while something with a deadline waits. again: deletes that failed. leftovers: the same of volumes
+ * that nobody waits for. */
 enum core_timer {
 	TIMER_LATER,
 	TIMER_SWEEP,
@@ -69,6 +70,7 @@ enum core_timer {
 	TIMER_USAGE,
 	TIMER_TICK,
 	TIMER_AGAIN,
+	TIMER_LEFTOVERS,
 	CORE_TIMERS
 };
 
@@ -111,7 +113,9 @@ struct core {
 	struct snapshot *dying; /* owned; deleted ones whose volume is not gone yet */
 
 	struct found_volume *found;   /* owned; between core_open and core_start */
-	struct found_volume *journal; /* owned; what an earlier run left, until it is cleared */
+	struct found_volume *journal; /* owned; leftovers, until they are cleared */
+	bool clearing;		      /* the first of them is being deleted */
+	unsigned leftover_tries;
 	unsigned lost;
 
 	struct exec *execs; /* in flight */
@@ -177,6 +181,14 @@ void endings_hurry(struct core *c);
 int sessions_load(struct core *c, struct err *err);
 void found_free(struct core *c);
 
+/* ---- leftover.c ---- */
+/* Deletes a volume whose name only the journal has, a little later; then the journal lets go. */
+void leftover_add(struct core *c, const char *volume);
+/* Begins with what there is; nothing more happens when it is under way already. */
+void leftovers_clear(struct core *c);
+/* Again soon, unless it failed often. */
+void leftovers_later(struct core *c);
+
 /* ---- copy-name.c ---- */
 /* May call w->fn before it returns. */
 void copy_name_get(struct core *c, struct copy_wait *w);
@@ -188,9 +200,11 @@ int snapshots_load(struct core *c, struct err *err);
 bool snapshots_explain(struct core *c, const char *volume, uint32_t tenant);
 /* After all volumes were found: rows without one go. */
 void snapshots_start(struct core *c);
-/* Deletes what is over its time, of one tenant or of all; then also tries again what failed. */
+/* Deletes what is over its time, of one tenant or of all; then also tries again what failed, which
+ * snapshots_bury does alone. */
 void snapshots_expire(struct core *c, struct tenant *t);
 void snapshots_sweep(struct core *c);
+void snapshots_bury(struct core *c);
 void snapshots_free(struct core *c);
 void snapshot_free(struct snapshot *snap);
 void snapshot_insert(struct snapshot *snap);

@@ -190,6 +190,7 @@ void core_sweep(struct core *c, int64_t now_us)
 		}
 	}
 	snapshots_sweep(c);
+	leftovers_clear(c);
 }
 
 void core_flush(struct core *c)

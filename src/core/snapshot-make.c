@@ -65,8 +65,9 @@ static void on_leftover_gone(void *data, const struct err *err)
 {
 	struct make *m = data;
 
-	/* When it could not be deleted its name stays in the journal for the next start. */
-	if (!err)
+	if (err)
+		leftover_add(m->c, m->snap->volume);
+	else
 		store_clear_journal(m->c->store, m->snap->volume, 1);
 	make_free(m);
 }

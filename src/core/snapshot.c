@@ -137,11 +137,13 @@ static void on_volume_gone(void *data, const struct err *err)
 
 	snap->asked = false;
 	if (err) {
-		/* It is tried again by the next sweep, and by the next start. */
+		/* It is tried again soon, by the sweeps, and by the next start. */
 		log_event(LOG_ERROR, "snapshot_delete_failed", LOG_STR("snapshot", snap->id),
 			  LOG_STR("tenant", snap->tenant->name), LOG_STR("why", err->text));
+		leftovers_later(c);
 	} else {
 		store_clear_journal(c->store, snap->volume, 1);
+		c->leftover_tries = 0;
 		struct session *s = taken_from(c, snap);
 		if (s)
 			disk_let_go(s, snap->size_bytes);
@@ -236,6 +238,11 @@ void snapshots_sweep(struct core *c)
 {
 	for (struct tenant *t = c->tenants; t; t = t->next)
 		snapshots_expire(c, t);
+	snapshots_bury(c);
+}
+
+void snapshots_bury(struct core *c)
+{
 	for (struct snapshot *snap = c->dying; snap; snap = snap->next) {
 		if (!snap->asked)
 			bury(c, snap);

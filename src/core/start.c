@@ -146,40 +146,6 @@ static void free_list(struct found_volume **list)
 	*list = NULL;
 }
 
-/* One journaled id after the other: its volume is deleted when there is one, then the id leaves the
- * journal. Also an id whose volume was not listed: an earlier airlockd may have asked for it just
- * before it died, and the launcher takes such calls in order. */
-static void clear_next(struct core *c);
-
-static void on_leftover_gone(void *data, const struct err *err)
-{
-	struct core *c = data;
-	struct found_volume *v = c->journal;
-
-	if (!err) {
-		store_clear_journal(c->store, v->id, 1);
-		c->journal = v->next;
-		free(v);
-		clear_next(c);
-	} else {
-		/* The rest stays in the journal for the next start. */
-		log_event(LOG_ERROR, "leftover_volumes_kept", LOG_STR("volume", v->id),
-			  LOG_STR("why", err->text));
-		free_list(&c->journal);
-	}
-	core_release(c);
-}
-
-static void clear_next(struct core *c)
-{
-	if (c->closed)
-		free_list(&c->journal);
-	if (!c->journal)
-		return;
-	core_hold(c);
-	runtime_volume_delete(c->runtime, c->journal->id, on_leftover_gone, c);
-}
-
 static void explain_volume(struct core *c, const struct found_volume *v, int list)
 {
 	struct session *s = session_find_any(c, str_of(v->id));
@@ -229,7 +195,7 @@ void core_start(struct core *c)
 		c->n_ready++;
 	}
 	core_sweep(c, clock_monotonic_us());
-	clear_next(c);
+	leftovers_clear(c);
 	ids_pump(c);
 	copy_names_pump(c);
 	log_event(LOG_INFO, "sessions_restored", LOG_INT("sessions", c->n_ready),

@@ -306,6 +306,42 @@ static void so_many_bytes_are_stored_and_no_more(void **state)
 	take_one(r, s);
 }
 
+static void what_failed_and_stays_is_deleted_later(void **state)
+{
+	struct tenant_limits limits = TENANT_LIMITS_DEFAULT;
+	struct rig *r = *state;
+	struct session *s = rig_session(r, r->a);
+
+	limits.max_snapshot_mb = 1;
+	core_set_limits(r->core, STR("a"), &limits);
+	r->runtime.used = 2 * MIB;
+	r->runtime.fail[RIG_DELETE] = "internal";
+	for (int i = 0; i < 2; i++)
+		assert_string_equal(take(r, s, NONE, STR(".")).slug, "snapshot_storage");
+	assert_int_equal(copies(r), 2);
+	/* One that resists does not keep the other. */
+	core_sweep(r->core, clock_monotonic_us());
+	rig_settle(r);
+	assert_int_equal(copies(r), 2);
+	r->runtime.fail[RIG_DELETE] = NULL;
+	core_sweep(r->core, clock_monotonic_us());
+	rig_settle(r);
+	assert_int_equal(copies(r), 0);
+	unsigned calls = r->runtime.calls[RIG_DELETE];
+	core_sweep(r->core, clock_monotonic_us());
+	rig_settle(r);
+	assert_int_equal(r->runtime.calls[RIG_DELETE], calls);
+	/* Or by the next start. */
+	r->runtime.fail[RIG_DELETE] = "internal";
+	take(r, s, NONE, STR("."));
+	assert_int_equal(copies(r), 1);
+	r->runtime.fail[RIG_DELETE] = NULL;
+	rig_close(r);
+	rig_open(r);
+	assert_int_equal(copies(r), 0);
+	assert_int_equal(core_lost_volumes(r->core), 0);
+}
+
 static void the_ninth_file_call_waits_its_turn(void **state)
 {
 	struct rig *r = *state;
@@ -384,6 +420,26 @@ static void a_volume_that_stays_is_tried_again(void **state)
 	rig_open(r);
 	assert_int_equal(copies(r), 0);
 	assert_int_equal(core_lost_volumes(r->core), 0);
+}
+
+/* However many needed a second try before, each is tried again soon. */
+static void success_brings_back_the_patience(void **state)
+{
+	struct rig *r = *state;
+	struct session *s = rig_session(r, r->a);
+	uv_timer_t *timer = &r->core->timers[TIMER_LEFTOVERS];
+
+	for (int i = 0; i < 15; i++) {
+		struct outcome o = take_one(r, s);
+		r->runtime.fail[RIG_DELETE] = "internal";
+		drop(r, r->a, o.id);
+		assert_true(uv_is_active((uv_handle_t *)timer));
+		uv_timer_stop(timer);
+		r->runtime.fail[RIG_DELETE] = NULL;
+		core_sweep(r->core, clock_monotonic_us());
+		rig_settle(r);
+		assert_int_equal(copies(r), 0);
+	}
 }
 
 static void one_over_its_time_is_hidden_at_once_and_swept(void **state)
@@ -886,10 +942,12 @@ int main(void)
 		T(each_failure_has_its_word_and_leaves_nothing),
 		T(so_many_are_stored_and_no_more),
 		T(so_many_bytes_are_stored_and_no_more),
+		T(what_failed_and_stays_is_deleted_later),
 		T(the_ninth_file_call_waits_its_turn),
 		T(a_session_that_ends_meanwhile_is_the_reason),
 		T(a_deleted_one_is_gone_for_good),
 		T(a_volume_that_stays_is_tried_again),
+		T(success_brings_back_the_patience),
 		T(one_over_its_time_is_hidden_at_once_and_swept),
 		T(kept_for_ever_it_has_no_end),
 		T(who_reads_from_it_keeps_it_to_the_end),

@@ -53,7 +53,7 @@ enum dl_type {
 	DL_VOLUME_DELETE = 6, /* struct dl_volume, a snapshot's too; LD_DONE when the name is gone,
 				 space is freed behind */
 	DL_VOLUME_STAT = 7,   /* struct dl_volume, a workspace; LD_VOLUME_STAT */
-	DL_STATUS = 8,	      /* empty; LD_STATUS */
+	DL_STATUS = 8,	      /* empty; LD_STATUS, or LD_DONE when nobody can say now */
 	DL_SNAPSHOT_CREATE = 10, /* struct dl_snapshot_create; LD_DONE. A copy-on-write copy of the
 				    volume as it is at that instant, writable until it is sealed */
 	DL_SNAPSHOT_SEAL = 11, /* struct dl_volume; LD_DONE: nothing can be written to it any more.

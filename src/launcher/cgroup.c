@@ -279,6 +279,20 @@ void cgroup_remove_all(struct cgroup *cg)
 		}
 }
 
+void cgroup_remove_other(struct cgroup *cg, uint32_t server)
+{
+	char name[CGROUP_SHORT];
+
+	snprintf(name, sizeof(name), "../airlock-%u", server);
+	for (unsigned i = 0; i < cg->n_roots; i++) {
+		_cleanup_fd_ int dir = cgroup_open_dir(cg->roots[i].fd, name);
+		if (dir < 0)
+			continue;
+		remove_ours(dir, true);
+		unlinkat(cg->roots[i].fd, name, AT_REMOVEDIR);
+	}
+}
+
 /* ---- Slots ------------------------------------------------------------------------------------- */
 
 static const char *slot_path(char path[CGROUP_SHORT], uint32_t tenant, uint32_t slot_number)

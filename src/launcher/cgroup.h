@@ -62,6 +62,9 @@ void cgroup_close(struct cgroup *cg);
 /* Removes everything below airlock-<n> that holds no process; called at the end. */
 void cgroup_remove_all(struct cgroup *cg);
 
+/* Ends and removes what a launcher with another number left; the caller holds that number. */
+void cgroup_remove_other(struct cgroup *cg, uint32_t server);
+
 /* Makes the slot ready for a new sandbox: directories, limits, counters reset as far as the kernel
  * can; opens what *slot lacks. *slot keeps its descriptors between sandboxes of the same tenant. */
 int cgroup_slot_prepare(struct cgroup *cg, uint32_t tenant, uint32_t slot_number,

@@ -175,6 +175,20 @@ static int open_volumes(struct launcher *l, struct err *err)
 	return r;
 }
 
+/* A launcher that follows one that was killed may come before that one's roles have let go of their
+ * number, and take another. When its volumes are open they have. */
+static void clear_free_numbers(struct launcher *l)
+{
+	char path[64];
+
+	for (unsigned n = 0; n < LAYOUT_SERVERS; n++) {
+		snprintf(path, sizeof(path), LOCK_DIR "/%u", n);
+		_cleanup_fd_ int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+		if (n != l->server && fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+			cgroup_remove_other(&l->cgroup, n);
+	}
+}
+
 static int check_layers(struct launcher *l, struct err *err)
 {
 	l->layers = host_layers(l);
@@ -272,6 +286,8 @@ static int prepare(struct launcher *l, struct err *err)
 		r = open_cgroups(l, err);
 	if (r == 0)
 		r = open_volumes(l, err);
+	if (r == 0)
+		clear_free_numbers(l);
 	if (r == 0)
 		r = add_images(l, err);
 	if (r == 0)

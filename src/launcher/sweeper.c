@@ -9,13 +9,18 @@
  * should: each is made by a child (a job), whose exit status is an errno. What concerns the name of
  * what a job makes or seals waits for it, so that for each name things happen in the order they
  * were asked for; a source that is deleted before its copy was begun is missing.
+ *
+ * The children die with the sweeper, but a call into the kernel is finished first, and may make a
+ * volume. So all of them hold a lock together, which the next sweeper takes before it begins.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
@@ -31,6 +36,8 @@
 #define SWEEP_EVERY_MS 10000
 #define SWEEP_FOR_MS 60000
 #define SWEEP_AGAIN_MS 100
+#define DELETE_AGAIN_MS 1000
+#define DELETE_AGAIN_MAX_MS 60000
 #define JOBS_MAX 8
 
 struct job {
@@ -43,8 +50,10 @@ static struct {
 	struct launcher *l;
 	int sock;
 	int signals;
-	pid_t deleter;	     /* 0: none runs */
-	bool garbage;	     /* something is left to delete */
+	pid_t deleter;	      /* 0: none runs */
+	bool garbage;	      /* something is left to delete */
+	int64_t delete_at_ms; /* not before */
+	int64_t delete_wait_ms;
 	int64_t sweep_at_ms; /* 0: no quota group of a deleted volume is left */
 	int64_t sweep_until_ms;
 	uint64_t promised; /* the limits of all workspaces */
@@ -93,12 +102,44 @@ static struct job *find_job(pid_t pid)
 	return NULL;
 }
 
+/* What a job makes is counted at its end. */
+static void add_promise(void *data, const char *name, uint32_t tenant)
+{
+	(void)data;
+	(void)tenant;
+	for (const struct job *j = s.jobs; j < s.jobs + JOBS_MAX; j++)
+		if (j->pid && strcmp(j->name, name) == 0)
+			return;
+	s.promised += limit_of(name);
+}
+
+static void count_promises(void)
+{
+	struct err err;
+
+	s.promised = 0;
+	if (volume_each(&s.l->volumes, add_promise, NULL, &err) < 0)
+		log_event(LOG_WARN, "volume_list", LOG_STR("why", err.text));
+}
+
+/* A child that does not outlive the sweeper. */
+static pid_t fork_bound(void)
+{
+	pid_t parent = getpid(), pid = fork();
+
+	if (pid == 0 && (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent))
+		_exit(EIO);
+	return pid;
+}
+
 static void job_ended(struct job *j, int status)
 {
 	int code = WIFEXITED(status) ? WEXITSTATUS(status) : EIO;
 	struct err err;
 
 	j->pid = 0;
+	if (WIFSIGNALED(status))
+		count_promises(); /* it may have been made already */
 	if (code == 0)
 		s.promised += limit_of(j->name);
 	else
@@ -124,7 +165,7 @@ static void start_job(const struct wire_msg *msg, const char *name,
 		      int (*work)(const void *body, struct err *err))
 {
 	struct job *j = find_job(0);
-	pid_t parent = getpid(), pid = j ? fork() : -1;
+	pid_t pid = j ? fork_bound() : -1;
 	struct err err;
 
 	if (pid > 0) {
@@ -132,8 +173,6 @@ static void start_job(const struct wire_msg *msg, const char *name,
 		snprintf(j->name, sizeof(j->name), "%s", name);
 		return;
 	}
-	if (pid == 0 && (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent))
-		_exit(EIO);
 	int r = work(msg->body, &err);
 	if (pid == 0) {
 		if (r < 0)
@@ -147,6 +186,12 @@ static void start_job(const struct wire_msg *msg, const char *name,
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
+/* The hard limit that a workspace gets. */
+static uint64_t limit_wanted(uint64_t bytes)
+{
+	return knob_off(KNOB_QUOTA) || s.l->volumes.quota == MSG_QUOTA_NONE ? 0 : bytes;
+}
+
 static int create(const void *body, struct err *err)
 {
 	struct dl_volume_create want;
@@ -156,7 +201,7 @@ static int create(const void *body, struct err *err)
 			     &(struct volume_spec){
 				     .name = want.volume,
 				     .tenant = want.tenant,
-				     .limit_bytes = knob_off(KNOB_QUOTA) ? 0 : want.limit_bytes,
+				     .limit_bytes = limit_wanted(want.limit_bytes),
 				     .tenant_bytes = knob_off(KNOB_QUOTA)
 							     ? 0
 							     : (uint64_t)want.tenant_limit_mb * MIB,
@@ -246,6 +291,7 @@ static void on_delete(const struct wire_msg *msg)
 		s.promised -= limit;
 	answer_done(msg->head.id, r, &err);
 	s.garbage = true;
+	s.delete_at_ms = 0;
 }
 
 static void on_stat(const struct wire_msg *msg)
@@ -284,14 +330,25 @@ static _Noreturn void delete_all(void)
 	_exit(r < 0);
 }
 
+static void delete_again(void)
+{
+	s.garbage = true;
+	s.delete_at_ms = clock_monotonic_ms() + s.delete_wait_ms;
+	s.delete_wait_ms *= 2;
+	if (s.delete_wait_ms > DELETE_AGAIN_MAX_MS)
+		s.delete_wait_ms = DELETE_AGAIN_MAX_MS;
+}
+
 static void start_deleter(void)
 {
 	s.garbage = false;
-	s.deleter = fork();
+	s.deleter = fork_bound();
 	if (s.deleter == 0)
 		delete_all();
-	if (s.deleter < 0)
+	if (s.deleter < 0) {
 		s.deleter = 0;
+		delete_again();
+	}
 }
 
 static void reap(void)
@@ -310,6 +367,10 @@ static void reap(void)
 		if (pid != s.deleter)
 			continue;
 		s.deleter = 0;
+		if (status == 0)
+			s.delete_wait_ms = DELETE_AGAIN_MS;
+		else
+			delete_again();
 		s.sweep_at_ms = clock_monotonic_ms() + SWEEP_EVERY_MS;
 		s.sweep_until_ms = clock_monotonic_ms() + SWEEP_FOR_MS;
 	}
@@ -337,11 +398,15 @@ static void sweep_groups(int64_t now)
 	s.sweep_at_ms = now < s.sweep_until_ms ? now + SWEEP_EVERY_MS : 0;
 }
 
-static int next_sweep(int64_t now)
+static int next_timeout(int64_t now)
 {
-	if (!s.sweep_at_ms)
+	int64_t at = s.sweep_at_ms;
+
+	if (s.garbage && !s.deleter && (!at || s.delete_at_ms < at))
+		at = s.delete_at_ms;
+	if (!at)
 		return -1;
-	return s.sweep_at_ms > now ? (int)(s.sweep_at_ms - now) : 0;
+	return at > now ? (int)(at - now) : 0;
 }
 
 static void on_message(const struct wire_msg *msg)
@@ -371,38 +436,45 @@ static void on_message(const struct wire_msg *msg)
 	}
 }
 
-static void add_promise(void *data, const char *name, uint32_t tenant)
+/* Held by this process and all children that it will have. */
+static void wait_for_earlier(void)
 {
-	(void)data;
-	(void)tenant;
-	s.promised += limit_of(name);
+	int fd = openat(s.l->volumes.volumes_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0)
+		_exit(1);
+	while (flock(fd, LOCK_EX) < 0)
+		if (errno != EINTR)
+			_exit(1);
 }
 
 _Noreturn void sweeper_main(struct launcher *l, int sock)
 {
-	struct err err;
 	sigset_t child;
 
 	s.l = l;
 	s.sock = sock;
 	s.garbage = true;
+	s.delete_wait_ms = DELETE_AGAIN_MS;
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &child, NULL);
 	s.signals = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (s.signals < 0)
 		_exit(1);
-	if (volume_each(&l->volumes, add_promise, NULL, &err) < 0)
-		log_event(LOG_WARN, "volume_list", LOG_STR("why", err.text));
+	wait_for_earlier();
+	count_promises();
 	for (;;) {
 		struct pollfd p[] = { { .fd = sock, .events = POLLIN },
 				      { .fd = s.signals, .events = POLLIN } };
 		struct wire_msg msg;
 
-		if (s.garbage && !s.deleter)
+		int64_t now = clock_monotonic_ms();
+
+		if (s.garbage && !s.deleter && now >= s.delete_at_ms)
 			start_deleter();
-		sweep_groups(clock_monotonic_ms());
-		if (poll(p, 2, next_sweep(clock_monotonic_ms())) < 0)
+		sweep_groups(now);
+		if (poll(p, 2, next_timeout(clock_monotonic_ms())) < 0)
 			continue;
 		if (p[1].revents)
 			reap();

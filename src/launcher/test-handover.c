@@ -9,6 +9,8 @@
 #include "launcher/handover.c"
 
 #include <sched.h>
+#include <sys/file.h>
+#include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -539,11 +541,155 @@ static void a_child_that_dies_is_answered_for(void **state)
 		assert_true(killed || body.code == 0 || body.code == EEXIST);
 		ask_about(DL_VOLUME_DELETE, 3, S);
 		done(3, 0);
+		assert_false(exists(S VOLUME_CREATING));
 	}
 	assert_true(killed);
 	ask_snapshot(4, A, U, TENANT);
 	done(4, 0);
 	remove_all();
+}
+
+static void wait_for_stop(pid_t pid)
+{
+	int status;
+
+	assert_int_equal(waitpid(pid, &status, __WALL), pid);
+	assert_true(WIFSTOPPED(status));
+}
+
+/* From now on the sweeper's next child is stopped before its first step. */
+static void catch_child(void)
+{
+	assert_int_equal(ptrace(PTRACE_SEIZE, sweeper, NULL, (void *)PTRACE_O_TRACEFORK), 0);
+}
+
+static pid_t caught_child(void)
+{
+	unsigned long pid = 0;
+
+	wait_for_stop(sweeper);
+	assert_int_equal(ptrace(PTRACE_GETEVENTMSG, sweeper, NULL, &pid), 0);
+	wait_for_stop((pid_t)pid);
+	assert_int_equal(ptrace(PTRACE_DETACH, sweeper, NULL, NULL), 0);
+	return (pid_t)pid;
+}
+
+/* Its parent is told when its tracer has been. */
+static void kill_caught(pid_t pid)
+{
+	int status;
+
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	assert_int_equal(waitpid(pid, &status, __WALL), pid);
+	assert_true(WIFSIGNALED(status));
+}
+
+/* A copy that is there already when its maker dies is nobody's, but it counts until it is deleted.
+ * The maker is stopped before its first step, and what it was to make is made here. */
+static void what_a_child_made_before_it_died_is_counted(void **state)
+{
+	bool made = false;
+
+	need_host();
+	make_five();
+	/* A child may be one that deletes what was there before. */
+	for (uint32_t i = 0; i < 20 && !made; i++) {
+		struct msg_done body;
+
+		catch_child();
+		ask_create(11, B, TENANT, S);
+		pid_t pid = caught_child();
+		bool ours = !exists(B) && create_from(S, B, TENANT, LIMIT) == 0;
+		kill_caught(pid);
+		struct wire_msg msg = next_answer();
+		assert_int_equal(msg.head.id, 11);
+		memcpy(&body, msg.body, sizeof(body));
+		made = ours && body.code == EIO;
+		assert_true(exists(B));
+		assert_int_equal(promised(), 3 * LIMIT);
+		ask_about(DL_VOLUME_DELETE, 12, B);
+		done(12, 0);
+		assert_int_equal(promised(), 2 * LIMIT);
+	}
+	assert_true(made);
+	remove_all();
+}
+
+static void wait_until_gone(const char *name)
+{
+	for (int i = 0; exists(name) && i < 2000; i++)
+		nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL);
+	assert_false(exists(name));
+}
+
+static void what_a_killed_deleter_left_is_deleted_by_the_next(void **state)
+{
+	bool killed = false;
+
+	need_host();
+	make_large();
+	for (uint32_t i = 0; i < 50 && !killed; i++) {
+		ask_snapshot(2, A, U, TENANT);
+		done(2, 0);
+		ask_about(DL_VOLUME_DELETE, 3, U);
+		done(3, 0);
+		pid_t pid = 0;
+		while (!pid && exists(U VOLUME_DELETING))
+			pid = child_of(sweeper);
+		if (pid)
+			kill(pid, SIGKILL);
+		killed = pid && exists(U VOLUME_DELETING);
+		wait_until_gone(U VOLUME_DELETING);
+	}
+	assert_true(killed);
+	remove_all();
+}
+
+/* As the kernel does for a child that was in the middle of making one when its sweeper died. */
+static void make_late(int orders, int says)
+{
+	char path[64], text[4] = "";
+	pid_t next;
+	int lock = openat(v.volumes_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (flock(lock, LOCK_EX) < 0 || write(says, "x", 1) != 1 ||
+	    read(orders, &next, sizeof(next)) != sizeof(next))
+		_exit(1);
+	snprintf(path, sizeof(path), "/proc/%d/syscall", next);
+	for (int i = 0; i < 2000 && strncmp(text, "73 ", 3) != 0; i++) { /* flock, x86-64 */
+		_cleanup_fd_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+		if (fd < 0 || read(fd, text, 3) < 0)
+			_exit(2);
+		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+	}
+	_exit(mkdirat(v.volumes_fd, B VOLUME_CREATING, 0700) < 0 ? 3 : 0);
+}
+
+static void a_sweeper_begins_when_all_of_an_earlier_one_has_ended(void **state)
+{
+	int status, orders[2], says[2];
+	char ready;
+
+	need_host();
+	end_sweeper();
+	assert_int_equal(pipe2(orders, O_CLOEXEC), 0);
+	assert_int_equal(pipe2(says, O_CLOEXEC), 0);
+	pid_t late = fork();
+	if (late == 0)
+		make_late(orders[0], says[1]);
+	assert_int_equal(read(says[0], &ready, 1), 1);
+	start_sweeper();
+	assert_int_equal(write(orders[1], &sweeper, sizeof(sweeper)), sizeof(sweeper));
+	ask_about(DL_VOLUME_DELETE, 1, B);
+	done(1, 0);
+	assert_int_equal(waitpid(late, &status, 0), late);
+	assert_int_equal(status, 0);
+	assert_false(exists(B VOLUME_CREATING));
+	wait_until_gone(B VOLUME_DELETING);
+	for (int i = 0; i < 2; i++) {
+		close(orders[i]);
+		close(says[i]);
+	}
 }
 
 static void a_lost_sweeper_is_answered_for(void **state)
@@ -574,9 +720,12 @@ int main(void)
 		cmocka_unit_test(what_must_not_be_attached_kills_the_sandbox),
 		cmocka_unit_test(a_name_that_is_none_ends_airlockd),
 		cmocka_unit_test(everything_is_answered_with_what_came_of_it),
+		cmocka_unit_test(what_a_child_made_before_it_died_is_counted),
 		cmocka_unit_test(a_snapshot_keeps_no_other_waiting),
 		cmocka_unit_test(what_follows_for_a_name_waits_for_it),
 		cmocka_unit_test(a_child_that_dies_is_answered_for),
+		cmocka_unit_test(what_a_killed_deleter_left_is_deleted_by_the_next),
+		cmocka_unit_test(a_sweeper_begins_when_all_of_an_earlier_one_has_ended),
 		cmocka_unit_test(a_lost_sweeper_is_answered_for),
 	};
 

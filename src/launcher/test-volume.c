@@ -10,6 +10,7 @@
 #include <netinet/in.h>
 #include <sched.h>
 #include <spawn.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
@@ -220,6 +221,28 @@ static void an_unfinished_volume_is_swept_and_a_finished_one_never(void **state)
 	assert_int_equal(tenant, 9);
 	assert_int_equal(faccessat(v.volumes_fd, "sbx_0000000000e2" VOLUME_CREATING, F_OK, 0), -1);
 	assert_int_equal(faccessat(v.volumes_fd, "sbx_0000000000e2" VOLUME_DELETING, F_OK, 0), -1);
+}
+
+static void what_was_being_made_goes_with_its_name(void **state)
+{
+	need_host();
+	for (int with = 0; with < 2; with++) {
+		ok(volume_backend(&v)->make(&v, v.volumes_fd, "sbx_0000000000e3" VOLUME_CREATING,
+					    &(struct volume_charge){ .session = true, .group = 1 },
+					    0, &err));
+		if (with)
+			ok(volume_backend(&v)->make(&v, v.volumes_fd, "sbx_0000000000e3", NULL, 0,
+						    &err));
+		ok(volume_mark_deleted(&v, "sbx_0000000000e3", &err));
+		delete_all();
+		assert_int_equal(faccessat(v.volumes_fd, "sbx_0000000000e3", F_OK, 0), -1);
+		assert_int_equal(faccessat(v.volumes_fd, "sbx_0000000000e3" VOLUME_CREATING, F_OK,
+					   0),
+				 -1);
+		assert_int_equal(faccessat(v.volumes_fd, "sbx_0000000000e3" VOLUME_DELETING, F_OK,
+					   0),
+				 -1);
+	}
 }
 
 /* Directories of /sys/fs/btrfs/<uuid>/qgroups whose group has the given level. */
@@ -836,6 +859,48 @@ static void plain_directories_delete_any_depth_and_follow_nothing(void **state)
 	v = saved;
 }
 
+/* An earlier launcher's process, which ends when the next one is waiting for it. */
+static void hold_until_wanted(const char *path, int says, pid_t next)
+{
+	char proc[64], text[4] = "";
+	int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (flock(dir, LOCK_EX | LOCK_NB) < 0 || write(says, "x", 1) != 1)
+		_exit(1);
+	snprintf(proc, sizeof(proc), "/proc/%d/syscall", next);
+	for (int i = 0; i < 2000 && strncmp(text, "230 ", 4) != 0; i++) { /* clock_nanosleep */
+		int fd = open(proc, O_RDONLY | O_CLOEXEC);
+		if (fd < 0 || read(fd, text, 4) < 0)
+			_exit(2);
+		close(fd);
+		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+	}
+	_exit(0);
+}
+
+static void plain_directories_wait_for_an_earlier_launcher(void **state)
+{
+	struct volumes saved = v;
+	char path[256], ready;
+	int says[2], status;
+
+	need_host();
+	path_of(path, "plain-late");
+	assert_int_equal(mkdir(path, 0700), 0);
+	assert_int_equal(pipe2(says, O_CLOEXEC), 0);
+	pid_t self = getpid(), earlier = fork();
+	if (earlier == 0)
+		hold_until_wanted(path, says[1], self);
+	assert_int_equal(read(says[0], &ready, 1), 1);
+	open_state("plain-late", VOLUMES_PLAIN);
+	assert_int_equal(waitpid(earlier, &status, 0), earlier);
+	assert_int_equal(status, 0);
+	volumes_close(&v);
+	v = saved;
+	close(says[0]);
+	close(says[1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -847,6 +912,7 @@ int main(void)
 		cmocka_unit_test(one_full_volume_does_not_fill_another),
 		cmocka_unit_test(nested_subvolumes_go_with_the_volume),
 		cmocka_unit_test(an_unfinished_volume_is_swept_and_a_finished_one_never),
+		cmocka_unit_test(what_was_being_made_goes_with_its_name),
 		cmocka_unit_test(an_image_is_read_only_and_each_tenant_has_its_own_inodes),
 		cmocka_unit_test(a_new_image_of_the_same_name_replaces_the_clones),
 		cmocka_unit_test(a_hostile_tar_reaches_nothing_outside),
@@ -863,6 +929,7 @@ int main(void)
 		cmocka_unit_test(a_start_killed_at_any_moment_is_made_good_by_the_next),
 		cmocka_unit_test(a_full_file_system_can_still_be_cleared),
 		cmocka_unit_test(plain_directories_delete_any_depth_and_follow_nothing),
+		cmocka_unit_test(plain_directories_wait_for_an_earlier_launcher),
 	};
 
 	return cmocka_run_group_tests(tests, rig_setup, rig_teardown);

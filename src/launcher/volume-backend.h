@@ -70,6 +70,9 @@ int volume_btrfs_quota_start(int root, enum msg_quota *quota, struct err *err);
 int volume_scan(int folder, int (*each)(void *data, int folder, const char *name), void *data,
 		struct err *err);
 int volume_open_folder(int at, const char *name, int *ret_fd, struct err *err);
+/* Takes flock(2); waits up to 10 s for an earlier launcher's processes, which may be dying, and
+ * says busy then. */
+int volume_lock(int fd, const char *busy, struct err *err);
 /* Renames to <name>.deleting, or <name>.<k>.deleting. */
 int volume_set_aside(int folder, const char *name, struct err *err);
 

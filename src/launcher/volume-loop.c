@@ -15,7 +15,6 @@
 #include <fcntl.h>
 #include <linux/loop.h>
 #include <stdio.h>
-#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -23,7 +22,6 @@
 #include <sys/utsname.h>
 #include <sys/xattr.h>
 
-#include "base/clock.h"
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/str.h"
@@ -36,25 +34,16 @@
 #define LOOP_BLOCK 4096
 #define SIZE_MIN (256ull * MIB)
 #define SIZE_DEFAULT (20ull * 1024 * MIB)
-#define LOCK_WAIT_MS 10000
 #define LOOP_TRIES 64
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
 static int img_lock(int fd, struct err *err)
 {
-	int64_t deadline = clock_monotonic_ms() + LOCK_WAIT_MS;
-
-	while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
-		if (errno != EWOULDBLOCK && errno != EINTR)
-			return err_errno(err, "locking " IMG);
-		if (clock_monotonic_ms() >= deadline)
-			return err_set(err, EBUSY,
-				       IMG " is mounted by another server, or by sandboxes "
-					   "of an earlier one that have not ended");
-		nanosleep(&(struct timespec){ .tv_nsec = 10 * 1000 * 1000 }, NULL);
-	}
-	return 0;
+	return volume_lock(fd,
+			   IMG " is mounted by another server, or by sandboxes of an earlier one "
+			       "that have not ended",
+			   err);
 }
 
 static int img_size(int state, uint64_t wanted, uint64_t *ret_size, struct err *err)

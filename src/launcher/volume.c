@@ -9,11 +9,14 @@
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/xattr.h>
+#include <time.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "launcher/volume-backend.h"
 
+#define LOCK_WAIT_MS 10000
 #define XATTR_TENANT "trusted.airlock.tenant"
 
 const struct volume_backend *volume_backend(const struct volumes *v)
@@ -112,6 +115,20 @@ int volume_set_aside(int folder, const char *name, struct err *err)
 	return err_errno(err, "renaming %s to delete it", name);
 }
 
+int volume_lock(int fd, const char *busy, struct err *err)
+{
+	int64_t deadline = clock_monotonic_ms() + LOCK_WAIT_MS;
+
+	while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+		if (errno != EWOULDBLOCK && errno != EINTR)
+			return err_errno(err, "locking the volumes");
+		if (clock_monotonic_ms() >= deadline)
+			return err_set(err, EBUSY, "%s", busy);
+		nanosleep(&(struct timespec){ .tv_nsec = 10 * 1000 * 1000 }, NULL);
+	}
+	return 0;
+}
+
 /* ---- opening --------------------------------------------------------------------------------- */
 
 static int stop_scan(void *data, int folder, const char *name)
@@ -134,9 +151,7 @@ static int open_plain(struct volumes *v, int state, struct err *err)
 	v->kind = MSG_VOLUMES_PLAIN;
 	v->quota = MSG_QUOTA_NONE;
 	int r = volume_open_folder(state, ".", &v->root_fd, err);
-	if (r == 0 && flock(v->root_fd, LOCK_EX | LOCK_NB) < 0)
-		r = err_errno(err, "another server uses this state directory");
-	return r;
+	return r < 0 ? r : volume_lock(v->root_fd, "another server uses this state directory", err);
 }
 
 static int open_root(struct volumes *v, int state, const struct volumes_config *config,
@@ -362,16 +377,27 @@ int volume_open(struct volumes *v, const char *name, int *ret_fd, uint32_t *ret_
 	return r;
 }
 
-int volume_mark_deleted(struct volumes *v, const char *name, struct err *err)
+/* A missing one is success. */
+static int put_away(struct volumes *v, const char *name, struct err *err)
 {
-	int r = need_name(name, err);
+	int r = volume_set_aside(v->volumes_fd, name, err);
 
-	if (r == 0)
-		r = volume_set_aside(v->volumes_fd, name, err);
 	/* A file system without any room can't rename, but it keeps a reserve for deleting. */
 	if (r == -ENOSPC)
 		r = volume_backend(v)->destroy(v, v->volumes_fd, name, err);
 	return r == -ENOENT ? 0 : r;
+}
+
+int volume_mark_deleted(struct volumes *v, const char *name, struct err *err)
+{
+	char making[64];
+	int r = need_name(name, err);
+
+	if (r < 0)
+		return r;
+	snprintf(making, sizeof(making), "%s" VOLUME_CREATING, name);
+	r = put_away(v, making, err);
+	return r < 0 ? r : put_away(v, name, err);
 }
 
 static int open_any(struct volumes *v, const char *name, int *ret_fd, struct err *err)

@@ -142,7 +142,7 @@ static int take_over(int fd, const struct stat *from)
 	return 0;
 }
 
-static int apply_file(const struct pair *p)
+static int apply_file(const struct merge *m, const struct pair *p)
 {
 	int dir = tree_fd(&job_tree2);
 	struct draft d = { .fd = -1 };
@@ -156,7 +156,7 @@ static int apply_file(const struct pair *p)
 		return -errno;
 	if (!S_ISREG(st.st_mode))
 		return -EAGAIN;
-	int r = draft_open(&d, dir);
+	int r = draft_open(&d, dir, m->j->workspace);
 	if (r >= 0)
 		r = copy_data(in, d.fd, st.st_size);
 	if (r >= 0)
@@ -167,11 +167,11 @@ static int apply_file(const struct pair *p)
 	return r;
 }
 
-static int apply_link(const struct pair *p)
+static int apply_link(const struct merge *m, const struct pair *p)
 {
 	static char target[PATH_MAX];
 	const struct timespec times[2] = { p->from.st_atim, p->from.st_mtim };
-	int dir = tree_fd(&job_tree2);
+	int dir = tree_fd(&job_tree2), at = m->j->workspace;
 	char own[JOB_NAME];
 	ssize_t n = readlinkat(tree_fd(&job_tree), p->name, target, sizeof(target) - 1);
 
@@ -181,12 +181,15 @@ static int apply_link(const struct pair *p)
 	int r = job_random_name(own);
 	if (r < 0)
 		return r;
-	if (symlinkat(target, dir, own) < 0)
-		return -errno;
-	if (utimensat(dir, own, times, AT_SYMLINK_NOFOLLOW) < 0 ||
-	    renameat(dir, own, dir, p->name) < 0) {
+	if (symlinkat(target, at, own) < 0) {
+		at = dir; /* the top is closed */
+		if (errno != EACCES || symlinkat(target, at, own) < 0)
+			return -errno;
+	}
+	if (utimensat(at, own, times, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    renameat(at, own, dir, p->name) < 0) {
 		r = -errno;
-		unlinkat(dir, own, 0);
+		unlinkat(at, own, 0);
 	}
 	return r;
 }
@@ -272,7 +275,7 @@ static int visit(struct merge *m, const struct tree_entry *e)
 		return visit_folder(m, &p);
 	if (!m->apply)
 		return 0;
-	return S_ISREG(p.from.st_mode) ? apply_file(&p) : apply_link(&p);
+	return S_ISREG(p.from.st_mode) ? apply_file(m, &p) : apply_link(m, &p);
 }
 
 /* to: the destination, -1: it is to be made later; taken. */

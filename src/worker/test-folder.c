@@ -11,9 +11,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -694,6 +696,86 @@ static void merging_replaces_files_and_joins_folders(void **state)
 	check(ws, "d/g", "new");
 }
 
+/* How many names appeared in a folder since it is watched, and vanished again, and the last one. */
+static unsigned names_seen(int watch, uint32_t event, char ret_last[NAME_MAX + 1])
+{
+	_Alignas(struct inotify_event) char events[4096];
+	ssize_t len = read(watch, events, sizeof(events));
+	unsigned n = 0;
+
+	for (ssize_t at = 0; at < len;) {
+		const struct inotify_event *e = (const void *)(events + at);
+
+		at += (ssize_t)(sizeof(*e) + e->len);
+		if (!(e->mask & event))
+			continue;
+		snprintf(ret_last, NAME_MAX + 1, "%s", e->name);
+		n++;
+	}
+	return n;
+}
+
+static int watch_names(const char *path, uint32_t events)
+{
+	char full[200];
+	int fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+
+	snprintf(full, sizeof(full), "/proc/self/fd/%d/%s", ws, path);
+	assert_true(inotify_add_watch(fd, full, events) >= 0);
+	return fd;
+}
+
+/* So that what a worker leaves that dies then lies where nobody else's names are. */
+static void what_replaces_has_its_name_at_the_top_first(void **state)
+{
+	char conflict[256], name[NAME_MAX + 1];
+
+	(void)state;
+	make_source();
+	make_dir(ws, "d");
+	put(ws, "d/g", "old");
+	make_link("old", ws, "l");
+	_cleanup_fd_ int at_top = watch_names(".", IN_MOVED_FROM);
+	_cleanup_fd_ int in_d = watch_names("d", IN_MOVED_FROM | IN_MOVED_TO);
+	assert_int_equal(merge(".", 0, conflict).end.code, FILE_OK);
+	check(ws, "d/g", "new");
+	assert_int_equal(names_seen(at_top, IN_MOVED_FROM, name), 2);
+	assert_int_equal(strncmp(name, ".airlock-", 9), 0);
+	assert_int_equal(names_seen(in_d, IN_MOVED_FROM | IN_MOVED_TO, name), 1);
+	assert_string_equal(name, "g");
+}
+
+static void merge_below_a_closed_top(void)
+{
+	char conflict[256];
+	struct stat st;
+
+	REQUIRE(fchmodat(ws, ".", 0555, 0) == 0);
+	REQUIRE(merge("d", 0, conflict).end.code == FILE_OK);
+	REQUIRE(fstatat(ws, "d/d/g", &st, 0) == 0 && st.st_size == 3);
+	REQUIRE(fstatat(ws, "d/l", &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode));
+}
+
+static void a_closed_top_is_no_hindrance(void **state)
+{
+	(void)state;
+	make_source();
+	make_dir(ws, "d");
+	make_dir(ws, "d/d");
+	put(ws, "d/d/g", "older");
+	put(ws, "d/l", "old");
+	if (getuid() == 0) {
+		assert_int_equal(fchownat(ws, "d", TENANT, TENANT, 0), 0);
+		assert_int_equal(fchownat(ws, "d/d", TENANT, TENANT, 0), 0);
+		assert_int_equal(fchownat(ws, "d/d/g", TENANT, TENANT, 0), 0);
+		assert_int_equal(fchownat(ws, "d/l", TENANT, TENANT, 0), 0);
+		assert_int_equal(fchownat(source, "d/g", TENANT, TENANT, 0), 0);
+	}
+	as_tenant(merge_below_a_closed_top);
+	assert_int_equal(fchmodat(ws, ".", 0755, 0), 0);
+	assert_int_equal(count_entries(ws), 1 + 6);
+}
+
 static void a_conflict_changes_nothing_and_is_named(void **state)
 {
 	char conflict[256];
@@ -979,6 +1061,8 @@ int main(void)
 		T(trimming_moves_read_only_folders_as_they_are),
 		T(trimming_moves_many_names),
 		T(merging_replaces_files_and_joins_folders),
+		T(what_replaces_has_its_name_at_the_top_first),
+		T(a_closed_top_is_no_hindrance),
 		T(a_conflict_changes_nothing_and_is_named),
 		T(merging_holds_the_quota),
 		T(merging_refusals_have_their_codes),

@@ -179,7 +179,7 @@ static int write_to(struct job *j, const struct file_target *t)
 	if (r < 0)
 		return r;
 	_cleanup_fd_ int dir = file_target_make(t, &made);
-	r = dir < 0 ? dir : draft_open(&d, dir);
+	r = dir < 0 ? dir : draft_open(&d, dir, j->workspace);
 	if (r >= 0)
 		r = write_draft(j, t, &d, &room);
 	draft_fini(&d);

@@ -8,43 +8,27 @@ error, the next command works, and in the end nothing is left.
 
 import errno
 import os
-import subprocess
 
 import pytest
 
 import harness
+from injection import Injection, missing
 
-INJECT = os.path.join(harness.BUILD, "test", "fault", "inject")
 CALLS_MAX = 2000
-
-
-class Injection:
-    def __init__(self, pid, n, number):
-        self.process = subprocess.Popen(
-            [INJECT, str(pid), str(n), str(number)], stdout=subprocess.PIPE, text=True
-        )
-        assert self.process.stdout.readline() == "attached\n"
-
-    def finish(self):
-        """What was hit ("<call> <pid>"), or None when fewer than n calls were made."""
-        self.process.terminate()
-        out, _ = self.process.communicate(timeout=20)
-        hit = [line for line in out.splitlines() if line.startswith("injected")]
-        return hit[0][len("injected ") :] if hit else None
 
 
 @pytest.fixture(scope="module")
 def faulty(servers):
-    if not os.access(INJECT, os.X_OK):
-        pytest.skip("test/fault/inject is not built (x86-64 only)")
+    if missing():
+        pytest.skip(missing())
     # Without a pool every command builds its sandbox, on the path.
     return servers.get({"SANDBOX_POOL": "0"})
 
 
 @pytest.fixture(scope="module")
 def faulty_egress(servers):
-    if not os.access(INJECT, os.X_OK):
-        pytest.skip("test/fault/inject is not built (x86-64 only)")
+    if missing():
+        pytest.skip(missing())
     if not os.access(os.path.join(harness.BUILD, "airlock-gateway"), os.X_OK):
         pytest.skip("airlock-gateway is not built")
     return servers.get(

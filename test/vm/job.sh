@@ -18,7 +18,7 @@ done
 echo "units: $units programs, failed:${failed_units:- none}"
 
 chosen=$(sed '/^#/d; s/.*/(&)/' "test/vm/tests-$way.txt" | paste -sd'|' | sed 's/|/ or /g')
-timeout "${VM_PYTEST_SECONDS:-600}" $python -m pytest -q -p no:cacheprovider -ra --tb=short --durations=15 \
+timeout "${VM_PYTEST_SECONDS:-800}" $python -m pytest -q -p no:cacheprovider -ra --tb=short --durations=15 \
 	-k "$chosen" test/system test/conformance/test_m1.py test/hostile >"$out/pytest.log" 2>&1
 status=$?
 tail -60 "$out/pytest.log"

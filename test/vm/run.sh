@@ -6,7 +6,7 @@
 # Copies TREE onto a disk, starts a guest (Debian 12's cloud kernel, cgroup v2, QEMU without hardware
 # support) and runs COMMAND in that tree as root: from a 20-line PID 1, or with --systemd as a service
 # with Delegate=yes. What the command leaves in /job/out comes back to OUT. Exit status is the
-# command's; 125 when the guest did not get that far (VM_TIMEOUT, 900 seconds unless set).
+# command's; 125 when the guest did not get that far (VM_TIMEOUT, 1100 seconds unless set).
 #
 # run.sh without arguments is `make test-vm`: see suite.sh.
 set -euo pipefail
@@ -30,7 +30,7 @@ printf 'cd /job/tree\n%s\n' "$command" >"$work/job/cmd"
 mke2fs -q -t ext4 -O ^has_journal -m 0 -d "$work/job" "$work/job.img" "${VM_DISK:-12G}" >/dev/null
 rm -rf "$work/job"
 
-timeout "${VM_TIMEOUT:-900}" qemu-system-x86_64 -accel tcg,thread=multi -machine q35 -cpu max -smp 2 \
+timeout "${VM_TIMEOUT:-1100}" qemu-system-x86_64 -accel tcg,thread=multi -machine q35 -cpu max -smp 2 \
 	-m "${VM_MEMORY:-2048}" -nodefaults -no-user-config -display none -no-reboot -serial stdio \
 	-drive if=none,id=root,file="$guest/root.img",format=raw,snapshot=on \
 	-device nvme,drive=root,serial=root \

@@ -6,7 +6,8 @@
 # folder with the base image. Arguments name the ways: plain, systemd. Ends with one line for each.
 #
 # What runs there is what can differ there: unit tests, posture, limits, life and death of servers and
-# commands, the file quota, the kernel's surface; under systemd what depends on the cgroup delegated to us.
+# commands, the file quota, the kernel's surface, kills while volumes are made with
+# full quota groups; under systemd what depends on the cgroup delegated to us.
 # Speed is no subject: the guest is 20 to 50 times slower.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)

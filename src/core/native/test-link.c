@@ -114,6 +114,28 @@ static void room_is_asked_for_each_time(void **state)
 	fake_stop(&f);
 }
 
+static void a_status_that_nobody_can_give_ends_nothing(void **state)
+{
+	struct fake f;
+	struct runtime_info info;
+
+	fake_start(&f, &fake_config);
+	f.says_nothing = true;
+	for (unsigned i = 1; i <= 2; i++) {
+		runtime_info_get(f.rt, &info);
+		fake_turn(&f);
+		assert_int_equal(f.statuses, i);
+		assert_false(f.lost);
+		fake_advance(&f, 2000);
+	}
+	f.says_nothing = false;
+	runtime_info_get(f.rt, &info);
+	fake_turn(&f);
+	runtime_info_get(f.rt, &info);
+	assert_int_equal(info.volume.bytes, 1000);
+	fake_stop(&f);
+}
+
 static void a_launcher_of_another_build_is_refused(void **state)
 {
 	struct fake f;
@@ -434,6 +456,7 @@ int main(void)
 		cmocka_unit_test(ready_comes_once_after_the_list),
 		cmocka_unit_test(the_status_is_fetched_behind_the_answer),
 		cmocka_unit_test(room_is_asked_for_each_time),
+		cmocka_unit_test(a_status_that_nobody_can_give_ends_nothing),
 		cmocka_unit_test(a_launcher_of_another_build_is_refused),
 		cmocka_unit_test(each_state_accepts_its_messages_and_no_others),
 		cmocka_unit_test(an_answer_of_the_wrong_type_is_a_fault),
