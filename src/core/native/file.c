@@ -35,6 +35,8 @@ static const struct {
 	{ FILE_ERR_NOT_EMPTY, "not_empty" },
 	{ FILE_ERR_NOT_FOLDER, "not_folder" },
 	{ FILE_ERR_CONFLICT, "restore_conflict" },
+	{ FILE_ERR_CHANGED, "changed" },
+	{ FILE_ERR_DEEP, "too_deep" },
 };
 
 void files_init(struct files *all)

@@ -335,6 +335,8 @@ static const struct {
 	{ FILE_ERR_TOO_LARGE, "file_too_large" },
 	{ FILE_ERR_QUOTA, "quota" },
 	{ FILE_ERR_INODES, "too_many_files" },
+	{ FILE_ERR_CHANGED, "changed" },
+	{ FILE_ERR_DEEP, "too_deep" },
 	{ FILE_ERR_SYSTEM, "internal" },
 	{ 4711, "internal" },
 };
