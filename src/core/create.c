@@ -19,6 +19,8 @@
 /* More than 20 items can become, were each a preset. */
 #define EGRESS_TEXT_MAX (128u * KIB)
 #define CREATE_MAX_US (60 * 1000000ll)
+/* One in so many of the volume's bytes is kept free of new sessions. */
+#define DISK_KEPT 20
 
 /* ---- Refusing ---- */
 
@@ -74,6 +76,16 @@ int create_no_capacity(struct err *err)
 			"All sandbox workspaces are in use; try again shortly.");
 }
 
+/* A sandbox on a full disk is no use, and what is left is for those that are there. Where nothing
+ * is known about the disk there is room. */
+static bool has_disk(const struct core *c)
+{
+	struct runtime_info info;
+
+	runtime_info_get(c->runtime, &info);
+	return info.volume_free >= info.volume_bytes / DISK_KEPT;
+}
+
 int create_check_room(const struct core *c, const struct tenant *t, unsigned n, struct err *err)
 {
 	if (c->stopping)
@@ -84,7 +96,7 @@ int create_check_room(const struct core *c, const struct tenant *t, unsigned n, 
 				"Session limit reached: %u of %u sessions are open. "
 				"Delete one first.",
 				t->sessions_open, t->limits.max_sessions);
-	if (c->n_sessions + n > c->config.max_sessions)
+	if (c->n_sessions + n > c->config.max_sessions || !has_disk(c))
 		return create_no_capacity(err);
 	return 0;
 }

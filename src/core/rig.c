@@ -529,6 +529,8 @@ void runtime_info_get(struct runtime *rt, struct runtime_info *ret)
 	*ret = (struct runtime_info){ .name = "test",
 				      .ready = true,
 				      .hard_quota = rt->hard_quota,
+				      .volume_bytes = rt->volume_free ? 1000 : 0,
+				      .volume_free = rt->volume_free,
 				      .counts_shared = rt->counts_shared };
 }
 

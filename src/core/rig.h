@@ -49,6 +49,7 @@ struct runtime {
 	unsigned fail_at[RIG_KINDS];	 /* this call of the kind fails ("no_capacity"); 0: none */
 	bool counts_shared;		 /* what runtime_info says */
 	bool hard_quota;		 /* the same */
+	uint64_t volume_free;		 /* of 1,000 bytes; 0: nothing is said about the disk */
 	uint64_t tenant_limit;		 /* of the last volume */
 	char copied[SESSION_ID_LEN + 1]; /* the last copy that was asked for */
 	bool hold[RIG_KINDS];

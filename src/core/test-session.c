@@ -372,6 +372,18 @@ static void a_full_server_is_no_capacity(void **state)
 	assert_int_equal(r->b->sessions_open, 0);
 }
 
+static void a_full_disk_is_no_capacity(void **state)
+{
+	struct rig *r = *state;
+	const struct session_params p = { .template_name = BASE };
+
+	r->runtime.volume_free = 49;
+	assert_string_equal(create(r, r->a, &p).slug, "no_capacity");
+	assert_int_equal(r->a->sessions_open, 0);
+	r->runtime.volume_free = 50;
+	rig_session(r, r->a);
+}
+
 static void a_failed_start_gives_everything_back(void **state)
 {
 	static const struct {
@@ -780,6 +792,7 @@ int main(void)
 		T(a_failed_create_leaves_nothing_at_the_gateway),
 		T(a_slot_is_taken_and_given_back),
 		T(a_full_server_is_no_capacity),
+		T(a_full_disk_is_no_capacity),
 		T(a_failed_start_gives_everything_back),
 		T(a_store_that_cannot_write_is_busy_and_leaves_nothing),
 		T(many_creates_at_once_all_get_their_own),
