@@ -334,6 +334,7 @@ static void on_end(struct runtime_file *job, const struct id_file *body)
 		break;
 	case FILE_USAGE:
 		job->result.used_bytes = body->size;
+		job->result.size = body->used;
 		break;
 	case FILE_STAT:
 		job->result.size = body->size;

@@ -317,6 +317,7 @@ static void usage_is_what_the_walk_found(void **state)
 	fake_turn(&f);
 	assert_int_equal(c.done, 1);
 	assert_int_equal(c.result.used_bytes, 40960);
+	assert_int_equal(c.result.size, 12);
 	fake_stop(&f);
 }
 
