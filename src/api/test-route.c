@@ -113,8 +113,8 @@ static const struct error_case {
 	{ 405, "method_not_allowed" },
 	{ 408, "request_timeout", 0, true },
 	{ 409, "last_key too_many_keys destination_exists restore_conflict not_persistent "
-	       "persistent_unavailable not_empty exists" },
-	{ 413, "body_too_large upload_too_large file_too_large quota too_many_files "
+	       "persistent_unavailable not_empty exists changed" },
+	{ 413, "body_too_large upload_too_large file_too_large quota too_many_files too_deep "
 	       "snapshot_too_large snapshot_storage import_too_large import_no_space" },
 	{ 414, "target_too_long", 0, true },
 	{ 431, "headers_too_large", 0, true },

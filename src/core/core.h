@@ -103,6 +103,7 @@ struct disk {
 	uint64_t held;	  /* what snapshots of it have, which it may stay charged for */
 	uint64_t forked;  /* the same of forks, at most */
 	bool stale;	  /* the hard limit is higher than it need be */
+	bool crowded;	  /* nearly as many files as it may have, when last walked */
 };
 
 enum session_state { SESSION_CREATING, SESSION_READY, SESSION_ENDING };

@@ -13,6 +13,8 @@
 #define BYTES_PER_CPU_MS (4u * 1024 * 1024)
 /* A commit every 30 s is the default of btrfs; one may be in progress. */
 #define SETTLED_US (40 * 1000000ll)
+/* A workspace may have 1,000,000 files and folders. */
+#define CROWD 900000u
 
 uint64_t disk_bound_of_run(const struct core *c, const struct runtime_exec_result *run)
 {
@@ -73,11 +75,18 @@ void disk_measured(struct session *s, uint64_t used, uint64_t before)
 	s->disk.pending -= before;
 }
 
+void disk_crowd(struct session *s, uint64_t inodes)
+{
+	s->disk.crowded = inodes >= CROWD;
+}
+
 /* Step 1. */
 static bool may_exceed(const struct session *s, uint64_t more)
 {
 	uint64_t bound;
 
+	if (s->disk.crowded)
+		return true;
 	if (__builtin_add_overflow(s->disk.known, s->disk.pending, &bound) ||
 	    __builtin_add_overflow(bound, more, &bound))
 		return true;

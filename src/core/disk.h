@@ -46,6 +46,9 @@ void disk_let_go(struct session *s, uint64_t bytes);
 void disk_settle(struct core *c, struct session *s);
 /* A measurement that began when s->disk.pending was before. */
 void disk_measured(struct session *s, uint64_t used, uint64_t before);
+/* So many files and folders a walk has found. Near their limit every question needs a walk: empty
+ * files use no blocks, and only the walk of a write counts them. */
+void disk_crowd(struct session *s, uint64_t inodes);
 
 /* Steps 1 and 2; answer(data, true) when only a walk can tell. May answer before it returns. */
 typedef void (*disk_fn)(void *data, bool walk);

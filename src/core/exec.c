@@ -229,6 +229,7 @@ static void on_walked(void *data, const struct runtime_file_result *walked, cons
 	/* A walk that failed says nothing: the answer goes without the warning. */
 	if (!err) {
 		disk_measured(e->s, walked->used_bytes, e->pending_at_walk);
+		disk_crowd(e->s, walked->size);
 		e->used = walked->used_bytes;
 		e->over_quota = e->used > e->s->quota_bytes;
 	}

@@ -125,8 +125,9 @@ void runtime_exec_kill(struct runtime_exec *exec);
 
 /* err->slug: "file_not_found", "path_outside", "is_folder", "not_regular_file", "not_in_folder",
  * "permission_denied", "file_too_large", "quota", "too_many_files", "exists", "not_empty",
- * "not_folder", "restore_conflict", "busy", "internal"; err->text is empty for them: the words are
- * the caller's. For "quota", used_bytes says what the tree would use. */
+ * "not_folder", "restore_conflict", "changed", "too_deep", "busy", "internal"; err->text is empty
+ * for them: the words are the caller's. For "quota", used_bytes says what the tree would use. Of a
+ * usage, size is the number of files and folders. */
 struct runtime_file_result {
 	uint64_t size;
 	uint64_t used_bytes;

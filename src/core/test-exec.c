@@ -302,6 +302,29 @@ static void warnings_come_in_order_each_only_when_true(void **state)
 	}
 }
 
+static void a_tree_of_nearly_too_many_files_is_walked_every_time(void **state)
+{
+	struct rig *r = *state;
+	struct session *s = rig_session(r, r->a);
+
+	r->runtime.result.cpu_ms = 200;
+	r->runtime.number = 899999;
+	run_true(r, s);
+	r->runtime.result.cpu_ms = 1;
+	run_true(r, s);
+	assert_int_equal(r->runtime.calls[RIG_USAGE], 1);
+	r->runtime.result.cpu_ms = 200;
+	r->runtime.number = 900000;
+	run_true(r, s);
+	r->runtime.result.cpu_ms = 1;
+	run_true(r, s);
+	assert_int_equal(r->runtime.calls[RIG_USAGE], 3);
+	r->runtime.number = 899999;
+	run_true(r, s);
+	run_true(r, s);
+	assert_int_equal(r->runtime.calls[RIG_USAGE], 4);
+}
+
 static void the_tree_is_walked_only_when_it_could_be_over(void **state)
 {
 	struct rig *r = *state;
@@ -486,6 +509,7 @@ int main(void)
 		T(what_the_runtime_says_becomes_the_contracts_words),
 		T(warnings_come_in_order_each_only_when_true),
 		T(the_tree_is_walked_only_when_it_could_be_over),
+		T(a_tree_of_nearly_too_many_files_is_walked_every_time),
 		T(low_peak_memory_says_that_little_was_written),
 		T(a_walk_that_fails_costs_the_warning_and_nothing_else),
 		T(usage_counts_every_command_that_ran),

@@ -525,6 +525,8 @@ enum file_code {
 		15,	       /* a folder and a file have the same name: its path is in the pipe */
 	FILE_ERR_ARCHIVE = 16, /* errno_code: enum file_archive_fault */
 	FILE_ERR_NOT_FOLDER = 17,
+	FILE_ERR_CHANGED = 18, /* the tree changed whenever it was looked at */
+	FILE_ERR_DEEP = 19,    /* more levels of folders than a walk goes down */
 };
 
 enum file_archive_fault {

@@ -25,6 +25,7 @@ static const char *const names[KNOB_COUNT] = {
 	[KNOB_TMP_SIZE] = "tmp_size",
 	[KNOB_QUOTA] = "quota",
 	[KNOB_BENEATH] = "beneath",
+	[KNOB_NOFOLLOW] = "nofollow",
 	[KNOB_RLIMITS] = "rlimits",
 	[KNOB_FDS] = "fds",
 	[KNOB_TENANT_MATCH] = "tenant_match",

@@ -24,6 +24,8 @@ static int open_how(int dir, const char *path, int flags, unsigned mode, uint64_
 
 	if (knob_off(KNOB_BENEATH))
 		how.resolve = 0;
+	if (knob_off(KNOB_NOFOLLOW))
+		how.flags &= ~(uint64_t)O_NOFOLLOW;
 	for (int i = 0; i < OPEN_RETRIES; i++) {
 		long fd = syscall(SYS_openat2, dir, path, &how, sizeof(how));
 		if (fd >= 0)

@@ -48,6 +48,8 @@ static const struct {
 	{ JOB_CONFLICT, FILE_ERR_CONFLICT },
 	{ JOB_ARCHIVE, FILE_ERR_ARCHIVE },
 	{ JOB_NOT_FOLDER, FILE_ERR_NOT_FOLDER },
+	{ EAGAIN, FILE_ERR_CHANGED },
+	{ EOVERFLOW, FILE_ERR_DEEP },
 };
 
 void job_result(struct job *j, int r)

@@ -197,16 +197,18 @@ static int apply_link(const struct merge *m, const struct pair *p)
 /* Enters the destination's folder, made when there is none. */
 static int apply_folder(const struct pair *p)
 {
-	int dir = tree_fd(&job_tree2);
-	bool fresh = mkdirat(dir, p->name, OWNER) == 0;
+	int dir = tree_fd(&job_tree2), r = 0;
+	bool fresh = false;
 
-	if (!fresh && errno != EEXIST)
-		return -errno;
-	int r = tree_descend(&job_tree2, p->name);
-	if (r == 0)
-		return -EAGAIN;
-	if (r < 0)
-		return r;
+	/* What is removed or swapped between the two calls may be back the next time. */
+	for (int i = 0; i < JOB_NAME_TRIES && r == 0; i++) {
+		fresh = mkdirat(dir, p->name, OWNER) == 0;
+		if (!fresh && errno != EEXIST)
+			return -errno;
+		r = tree_descend(&job_tree2, p->name);
+	}
+	if (r <= 0)
+		return r < 0 ? r : -EAGAIN;
 	made[job_tree2.depth - 1] = fresh;
 	mode_t mode = tree_level(&job_tree2)->mode;
 	return (mode & OWNER) == OWNER ? 0 : job_chmod(tree_fd(&job_tree2), mode | OWNER);

@@ -370,7 +370,7 @@ int job_pack(struct job *j)
 		fd_close(&fd);
 		return r;
 	}
-	r = sorted_start(&fd, "", TREE_DEPTH, top);
+	r = sorted_start(&fd, "", 0, top);
 	if (r >= 0) {
 		job_answer(j, ID_FILE);
 		r = put_all();

@@ -4,12 +4,14 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "worker/job.h"
+#include "worker/move.h"
 
 #define OWNER 0700u
 
@@ -52,6 +54,22 @@ static int unlock(int dir, const char *name)
 	return (st.st_mode & OWNER) == OWNER ? -EACCES : job_chmod(fd, st.st_mode | OWNER);
 }
 
+/* A folder deeper than a walk can go becomes one of the first folder's entries, for the next. */
+static int lift(int top, const char *name)
+{
+	char own[JOB_NAME];
+	struct stat st;
+	int r = job_random_name(own);
+
+	if (r >= 0 && fstat(top, &st) < 0)
+		r = -errno;
+	if (r >= 0 && (st.st_mode & OWNER) != OWNER)
+		r = job_chmod(top, st.st_mode | OWNER);
+	if (r >= 0)
+		r = move_entry(tree_fd(&job_tree), name, top, own, RENAME_NOREPLACE);
+	return r == -ENOENT ? 0 : r;
+}
+
 static int visit(const struct tree_entry *e, uint64_t *count)
 {
 	int r = remove_one(tree_fd(&job_tree), e->name, e->type == DT_DIR,
@@ -68,17 +86,25 @@ static int visit(const struct tree_entry *e, uint64_t *count)
 	return r;
 }
 
-int remove_beneath(int *fd, const char *skip, uint64_t *count)
+static int remove_once(int top, const char *skip, uint64_t *count, bool *ret_again)
 {
 	const struct tree_entry *e;
+	int fd = file_open(top, ".", O_RDONLY | O_DIRECTORY, 0);
 
+	*ret_again = false;
+	if (fd < 0)
+		return fd;
 	tree_init(&job_tree);
-	int r = tree_enter(&job_tree, fd, "");
+	int r = tree_enter(&job_tree, &fd, "");
 	while (r >= 0 && job_tree.depth > 0) {
 		r = tree_next(&job_tree, &e);
 		if (r > 0) {
 			if (job_tree.depth > 1 || !skip || strcmp(e->name, skip) != 0)
 				r = visit(e, count);
+			if (r == -EOVERFLOW && job_tree.depth == TREE_DEPTH) {
+				r = lift(top, e->name);
+				*ret_again = true;
+			}
 		} else if (r == 0) {
 			r = tree_leave(&job_tree);
 			/* Now it is empty, or somebody filled it. */
@@ -88,6 +114,17 @@ int remove_beneath(int *fd, const char *skip, uint64_t *count)
 	}
 	tree_fini(&job_tree);
 	return r < 0 ? r : 0;
+}
+
+int remove_beneath(int *fd, const char *skip, uint64_t *count)
+{
+	_cleanup_fd_ int top = take_fd(fd);
+	bool again = true;
+	int r = 0;
+
+	while (r >= 0 && again)
+		r = remove_once(top, skip, count, &again);
+	return r;
 }
 
 int remove_entry(int dir, const char *name, uint64_t *count)

@@ -3,7 +3,7 @@
  * remove: everything beneath a folder, and names, by descriptors. Links are removed, never
  * followed. A folder is tried first and entered only when it isn't empty; after that it comes
  * again, so no names need to be kept. Folders that refuse by their mode get their owner's rights.
- * Uses job_tree.
+ * What is deeper than a walk goes is moved up and removed by another one. Uses job_tree.
  */
 #pragma once
 

@@ -33,7 +33,7 @@ struct batch {
 static struct batch batches[TREE_OPEN];
 static struct key last[TREE_DEPTH]; /* the one given last, per level */
 static unsigned max_depth;
-static bool hide_own;
+static bool hide_own, whole;
 
 static struct batch *batch_of(unsigned level)
 {
@@ -204,7 +204,7 @@ static int go_down(const char *name)
 {
 	int r = tree_descend(&job_tree, name);
 
-	if (r == -EACCES || r == -EXDEV)
+	if (!whole && (r == -EACCES || r == -EXDEV))
 		return 0;
 	if (r == 1)
 		begin_level();
@@ -235,7 +235,8 @@ static int skip_to(const char *after)
 
 int sorted_start(int *fd, const char *after, unsigned depth, bool hide)
 {
-	max_depth = depth;
+	whole = depth == 0;
+	max_depth = whole ? TREE_DEPTH + 1 : depth;
 	hide_own = hide;
 	for (unsigned i = 0; i < TREE_OPEN; i++)
 		batches[i].owner = UINT_MAX;

@@ -16,10 +16,10 @@
 #include "worker/tree.h"
 
 /* Begins with an opened folder; takes *fd. after: only paths behind this one, "" for all. depth:
- * levels, 1 for the folder's own entries alone. hide: names of ours in the first folder don't
- * exist. Ended by sorted_end. */
+ * levels, 1 for the folder's own entries alone, 0 for all of them. hide: names of ours in the first
+ * folder don't exist. Ended by sorted_end. */
 int sorted_start(int *fd, const char *after, unsigned depth, bool hide);
 /* 1: *ret_name is an entry of job_tree's top level, good until the next call; 0: the end. Folders
- * that can't be read look empty. */
+ * that can't be read look empty; with depth 0 they, and what is too deep, are errors. */
 int sorted_next(const char **ret_name);
 void sorted_end(void);

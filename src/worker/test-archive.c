@@ -573,6 +573,15 @@ static void packing_refusals_have_their_codes(void **state)
 	assert_int_equal(pack("d", -1, 100).end.errno_code, EINVAL);
 }
 
+static void what_cannot_be_packed_ends_the_archive(void **state)
+{
+	(void)state;
+	make_dir(ws, "t");
+	_cleanup_fd_ int dir = openat(ws, "t", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	make_chain(dir, TREE_DEPTH + 10);
+	assert_int_equal(pack_to_file("t").end.code, FILE_ERR_DEEP);
+}
+
 static void swapping_while_packing_never_leads_outside(void **state)
 {
 	(void)state;
@@ -630,6 +639,7 @@ int main(void)
 		T(the_top_has_no_prefix_and_hides_names_of_ours),
 		T(a_tree_deeper_than_any_path_is_packed),
 		T(packing_refusals_have_their_codes),
+		T(what_cannot_be_packed_ends_the_archive),
 		T(swapping_while_packing_never_leads_outside),
 		T(no_descriptor_stays_open),
 	};

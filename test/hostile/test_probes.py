@@ -14,7 +14,7 @@ Rows of the catalogue's file, process, kernel and resource groups that are not h
   10 11 13 25 28 29  the host does nothing of the kind in a tenant's tree: it deletes whole volumes,
                      changes no owner, renames, maps, hashes and runs nothing there
   14 16              conformance 1.20
-  22 49              there is no listing call yet
+  22 49              test_trees.py; what is swapped while it is worked on: test_races.py
   35 100 103 104 112 122 124 125   in the table of calls (inside.py), one test each
   44                 FS_IOC_SETFLAGS among the requests of 118
   47                 /dev/fuse among the devices of 19

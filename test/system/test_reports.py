@@ -15,6 +15,7 @@ Each is a test here or in the suite that is named, or has a line saying why not:
   63  programs see the host's processors; the share is held by the CPU limit (hostile 142)
   71,74,75,77,78,79,81                                  here
   73  no plotting library is in the image; the writable HOME that it needs is case 74
+  97 to 131                                             test_reports_files.py
 """
 
 import contextlib

@@ -35,6 +35,8 @@ static const struct {
 	{ FILE_ERR_NOT_EMPTY, "not_empty" },
 	{ FILE_ERR_NOT_FOLDER, "not_folder" },
 	{ FILE_ERR_CONFLICT, "restore_conflict" },
+	{ FILE_ERR_CHANGED, "changed" },
+	{ FILE_ERR_DEEP, "too_deep" },
 };
 
 void files_init(struct files *all)
@@ -332,6 +334,7 @@ static void on_end(struct runtime_file *job, const struct id_file *body)
 		break;
 	case FILE_USAGE:
 		job->result.used_bytes = body->size;
+		job->result.size = body->used;
 		break;
 	case FILE_STAT:
 		job->result.size = body->size;

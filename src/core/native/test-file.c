@@ -317,6 +317,7 @@ static void usage_is_what_the_walk_found(void **state)
 	fake_turn(&f);
 	assert_int_equal(c.done, 1);
 	assert_int_equal(c.result.used_bytes, 40960);
+	assert_int_equal(c.result.size, 12);
 	fake_stop(&f);
 }
 
@@ -335,6 +336,8 @@ static const struct {
 	{ FILE_ERR_TOO_LARGE, "file_too_large" },
 	{ FILE_ERR_QUOTA, "quota" },
 	{ FILE_ERR_INODES, "too_many_files" },
+	{ FILE_ERR_CHANGED, "changed" },
+	{ FILE_ERR_DEEP, "too_deep" },
 	{ FILE_ERR_SYSTEM, "internal" },
 	{ 4711, "internal" },
 };
