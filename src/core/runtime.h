@@ -20,6 +20,7 @@
 struct runtime;
 struct runtime_egress;
 struct runtime_exec;
+struct runtime_fetch;
 struct runtime_file;
 
 /* ---- Egress ---- */
@@ -243,6 +244,54 @@ struct runtime_file *runtime_file_merge(struct runtime *rt, const struct runtime
 					runtime_read_fn fn, void *data);
 /* No callback follows; the job itself may finish. */
 void runtime_file_detach(struct runtime_file *job);
+
+/* ---- Downloads from outside ----
+ *
+ * The gateway does them, into a file of the caller. No session and no policy has a part in it: what
+ * may be asked for is in the specification, and the addresses are judged as those of sandboxes. */
+
+#define RUNTIME_FETCH_URL_MAX 2048u
+#define RUNTIME_FETCH_HOSTS_MAX 8u
+
+struct runtime_fetch_spec {
+	/* https://..., copied, at most RUNTIME_FETCH_URL_MAX bytes, no user in it. http://... where
+	 * it is the operator's SANDBOX_GITHUB_BASE, on a loopback address. */
+	const char *url;
+	/* Copied; 1 to RUNTIME_FETCH_HOSTS_MAX names, or addresses without brackets: of which each
+	 * step has to be one, the first too. The port is 443, or that of SANDBOX_GITHUB_BASE on its
+	 * own host. */
+	const char *const *hosts;
+	size_t n_hosts;
+	uint64_t max_bytes;
+	int fd; /* borrowed, duplicated: an unnamed file, open for writing, written from offset 0 */
+	int64_t timeout_ms; /* of all of it */
+};
+
+enum runtime_fetch_end {
+	RUNTIME_FETCH_OK,	 /* the file has result->bytes */
+	RUNTIME_FETCH_STATUS,	 /* the last answer was no 200: result->status */
+	RUNTIME_FETCH_TOO_LARGE, /* than max_bytes, as announced or as it came */
+	RUNTIME_FETCH_REDIRECT,	 /* to a host or a scheme that is not allowed: result->host */
+	RUNTIME_FETCH_FAILED,	 /* result->reason, a short phrase for the client */
+	RUNTIME_FETCH_NO_SPACE,	 /* the file could not be written */
+};
+
+/* Texts are never NULL; they and all else are valid during the call. */
+struct runtime_fetch_result {
+	enum runtime_fetch_end end;
+	unsigned status; /* of the last answer; 0: there was none */
+	uint64_t bytes;	 /* written to the file */
+	const char *host;
+	const char *reason;
+};
+
+typedef void (*runtime_fetch_fn)(void *data, const struct runtime_fetch_result *result);
+
+/* GET, with at most five redirects. fn is called once, whatever happens to the gateway. */
+struct runtime_fetch *runtime_fetch_start(struct runtime *rt, const struct runtime_fetch_spec *spec,
+					  runtime_fetch_fn fn, void *data);
+/* No call follows, and soon nobody writes to the file any more. */
+void runtime_fetch_cancel(struct runtime_fetch *fetch);
 
 /* ---- Volumes ---- */
 
