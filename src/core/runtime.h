@@ -124,14 +124,25 @@ void runtime_exec_kill(struct runtime_exec *exec);
 
 /* ---- Files ---- */
 
+/* What is wrong with an archive. */
+enum runtime_archive_fault {
+	RUNTIME_ARCHIVE_BROKEN = 1, /* not a tar in gzip, or cut short */
+	RUNTIME_ARCHIVE_NAME,	    /* absolute, "..", too long, a file and a folder */
+	RUNTIME_ARCHIVE_KIND,	    /* a device or another thing that is no file, folder or link */
+	RUNTIME_ARCHIVE_LINK,	    /* a hard link to outside, a name beneath a link */
+	RUNTIME_ARCHIVE_LIMIT,	    /* too many entries, or too large when unpacked */
+	RUNTIME_ARCHIVE_TIME,	    /* it takes too long */
+};
+
 /* err->slug: "file_not_found", "path_outside", "is_folder", "not_regular_file", "not_in_folder",
  * "permission_denied", "file_too_large", "quota", "too_many_files", "exists", "not_empty",
- * "not_folder", "restore_conflict", "busy", "internal"; err->text is empty for them: the words are
- * the caller's. For "quota", used_bytes says what the tree would use. */
+ * "not_folder", "restore_conflict", "unpack_failed", "busy", "internal"; err->text is empty for
+ * them: the words are the caller's. For "quota", used_bytes says what the tree would use. */
 struct runtime_file_result {
 	uint64_t size;
 	uint64_t used_bytes;
 	uint32_t mode;
+	enum runtime_archive_fault fault; /* of "unpack_failed" */
 };
 
 struct runtime_file_spec {
@@ -156,6 +167,11 @@ struct runtime_file *runtime_file_write(struct runtime *rt, const struct runtime
 /* Allocated bytes of the whole workspace (result->used_bytes), walked. */
 struct runtime_file *runtime_file_usage(struct runtime *rt, const struct runtime_file_spec *spec,
 					runtime_write_fn fn, void *data);
+
+/* Whether a path names something, a link too: "file_not_found" when not. "busy" when the workspace
+ * is at something that takes longer than this is worth waiting for. */
+struct runtime_file *runtime_look(struct runtime *rt, const struct runtime_file_spec *spec,
+				  runtime_write_fn fn, void *data);
 
 /* ---- Bytes that go through ----
  *
@@ -242,6 +258,22 @@ struct runtime_file *runtime_mkdir(struct runtime *rt, const struct runtime_file
 struct runtime_file *runtime_file_merge(struct runtime *rt, const struct runtime_file_spec *spec,
 					const char *source, uint64_t quota_bytes,
 					runtime_read_fn fn, void *data);
+struct runtime_unpack {
+	int fd;		      /* the archive, read from offset 0; borrowed until the callback or
+				 the detach */
+	uint64_t size;	      /* of it: exactly so many bytes are read */
+	uint64_t quota_bytes; /* the archive must fit beside what is there, and so must its files;
+				 0: none */
+	int64_t queue_ms;     /* waits no longer to begin ("busy") */
+};
+
+/* Unpacks a tar in gzip, without its first component, as a new folder. result->size: regular files,
+ * result->used_bytes: what they added, at most. err->slug as above, and "unpack_failed" with
+ * result->fault. For "quota", used_bytes says what the tree used before. Of one that failed, or was
+ * detached before the worker had all bytes, nothing is left. */
+struct runtime_file *runtime_unpack(struct runtime *rt, const struct runtime_file_spec *spec,
+				    const struct runtime_unpack *unpack, runtime_write_fn fn,
+				    void *data);
 /* No callback follows; the job itself may finish. */
 void runtime_file_detach(struct runtime_file *job);
 

@@ -421,7 +421,7 @@ enum file_op {
 			   then ID_FILE_END */
 	FILE_WRITE = 2, /* pipe: read end, the worker reads to the end, commits only when exactly
 			   size bytes came; ID_FILE_END (size) */
-	FILE_STAT = 3,	/* no pipe; ID_FILE_END (size, mode) */
+	FILE_STAT = 3,	/* no pipe; FILE_NO_FOLLOW; ID_FILE_END (size, mode) */
 	FILE_USAGE = 4, /* no pipe; allocated bytes and inodes of the whole tree; ID_FILE_END */
 	FILE_LIST = 5,	/* pipe: write end, struct file_entry and its texts for each entry beneath
 			   the  folder, sorted by path in byte order, those behind the second path
@@ -436,7 +436,8 @@ enum file_op {
 			    first, then the bytes, then ID_FILE_END (size: bytes) */
 	FILE_UNPACK = 10, /* pipe: read end, a tar in gzip, unpacked without its first component
 			     into the folder, which must not exist; ID_FILE_END (size: regular
-			     files); nothing is left of one that failed */
+			     files, used: bytes that it added, at most); nothing is left of one that
+			     failed */
 	FILE_TRIM = 11,	  /* no pipe; the workspace becomes what the folder holds (snapshots);
 			     ID_FILE_END (as FILE_USAGE) */
 	FILE_MERGE = 12,  /* pipe: write end, for the path of FILE_ERR_CONFLICT; what LAYOUT_SOURCE
@@ -444,7 +445,11 @@ enum file_op {
 			     anything is changed; ID_FILE_END (size: allocated bytes it needed) */
 };
 
-enum file_flag { FILE_RECURSIVE = 1u << 0, FILE_REPLACE = 1u << 1 };
+enum file_flag {
+	FILE_RECURSIVE = 1u << 0,
+	FILE_REPLACE = 1u << 1,
+	FILE_NO_FOLLOW = 1u << 2, /* what the path itself names, a link too */
+};
 
 /* One entry of FILE_LIST; then path_len and target_len bytes, without NUL. */
 struct file_entry {
@@ -461,7 +466,8 @@ struct file_entry {
 struct di_file {
 	uint32_t op;
 	uint32_t mode; /* FILE_WRITE: of a new file; an old file keeps its own */
-	uint64_t size; /* FILE_WRITE: announced bytes, or FILE_SIZE_UNKNOWN */
+	uint64_t size; /* FILE_WRITE: announced bytes, or FILE_SIZE_UNKNOWN; FILE_UNPACK: bytes
+			  that must fit beside what is there before anything is unpacked */
 	uint64_t max;  /* FILE_READ: larger files are refused with FILE_ERR_TOO_LARGE; FILE_WRITE of
 			  unknown size: the same; FILE_LIST, FILE_PACK: see there */
 	uint64_t quota; /* FILE_WRITE, FILE_UNPACK, FILE_MERGE: bytes that the tree may use; 0 =
@@ -533,6 +539,7 @@ enum file_archive_fault {
 	FILE_ARCHIVE_KIND = 3,	 /* a device or another thing that is no file, folder or link */
 	FILE_ARCHIVE_LINK = 4,	 /* a hard link to outside of the archive */
 	FILE_ARCHIVE_LIMIT = 5,	 /* too many entries, or too large when unpacked */
+	FILE_ARCHIVE_TIME = 6,	 /* it takes too long */
 };
 
 struct id_file {
@@ -541,7 +548,8 @@ struct id_file {
 	uint32_t mode;
 	uint32_t reserved;
 	uint64_t size; /* of the file, or what was written; FILE_USAGE: allocated bytes */
-	uint64_t used; /* FILE_ERR_QUOTA: what the tree would use; FILE_USAGE: inodes */
+	uint64_t used; /* FILE_ERR_QUOTA: what the tree would use, of FILE_UNPACK what it used
+			  before; FILE_USAGE: inodes */
 	uint64_t reserved2;
 };
 
