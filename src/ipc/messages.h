@@ -309,6 +309,10 @@ enum dg_type {
 			       come before LG_SANDBOX; replaces an earlier one */
 	DG_READY = 5,	    /* empty */
 	DG_LIVE = 6,	    /* struct dg_session; GD_LIVE */
+	DG_FETCH = 7,	    /* struct dg_fetch + specification memfd, file that is open for writing:
+			       GET an URL into it from offset 0; GD_FETCHED with the id */
+	DG_FETCH_END = 8,   /* empty; the id of a DG_FETCH, which may be over: no answer follows one
+			       that is not */
 };
 
 struct dg_session {
@@ -338,11 +342,33 @@ struct egress_spec {
 	uint32_t reserved;
 };
 
+struct dg_fetch {
+	uint64_t max_bytes;
+	uint32_t timeout_ms; /* of all of it */
+	uint32_t reserved;
+};
+
+/* The specification memfd of DG_FETCH, sealed (shrink, grow, write, seal): this head, then the URL
+ * and n_hosts hosts, each with its NUL. A host is a name in lower case or an address without
+ * brackets. */
+#define FETCH_SPEC_MAGIC 0x31465841u /* "AXF1" */
+#define FETCH_SPEC_HOSTS_MAX 8u
+#define FETCH_SPEC_URL_MAX 2048u
+#define FETCH_SPEC_MAX (8u * 1024u)
+
+struct fetch_spec {
+	uint32_t magic;
+	uint32_t n_hosts;
+	uint32_t url_len;   /* without NUL */
+	uint32_t hosts_len; /* all hosts with their NULs */
+};
+
 enum gd_type {
-	GD_HELLO = 1,  /* struct msg_hello; first */
-	GD_DENIED = 2, /* struct gd_denied, sent before the tenant can see the refusal: whoever
-			  reads this socket after the end of a command has every refusal of it */
-	GD_LIVE = 3,   /* struct gd_live + memfd with n struct egress_live */
+	GD_HELLO = 1,	/* struct msg_hello; first */
+	GD_DENIED = 2,	/* struct gd_denied, sent before the tenant can see the refusal: whoever
+			   reads this socket after the end of a command has every refusal of it */
+	GD_LIVE = 3,	/* struct gd_live + memfd with n struct egress_live */
+	GD_FETCHED = 4, /* struct gd_fetched: the file is not written to any more */
 };
 
 struct gd_denied {
@@ -360,6 +386,23 @@ struct egress_live {
 	uint64_t conn; /* number of the log */
 	uint64_t bytes_up;
 	uint64_t bytes_down;
+};
+
+enum fetch_end {
+	FETCH_OK = 0,	     /* bytes are in the file */
+	FETCH_STATUS = 1,    /* the last answer was no 200: status */
+	FETCH_TOO_LARGE = 2, /* than max_bytes */
+	FETCH_REDIRECT = 3,  /* text: where to, which is not allowed */
+	FETCH_FAILED = 4,    /* text: why */
+	FETCH_NO_SPACE = 5,  /* the file could not be written */
+	FETCH_ENDS = 6,
+};
+
+struct gd_fetched {
+	uint32_t end;	 /* enum fetch_end */
+	uint32_t status; /* of the last answer; 0: there was none */
+	uint64_t bytes;
+	char text[MSG_TEXT]; /* "" or as above */
 };
 
 /* ---- launcher -> init ------------------------------------------------------------------------ */
