@@ -176,8 +176,11 @@ class Gateway:
         return self._next
 
     def wait(self, number=None):
-        kind, got, body = self._receive(self.daemon)
-        assert kind == GD_FETCHED
+        while True:
+            kind, got, body = self._receive(self.daemon)
+            assert kind == GD_FETCHED
+            if got in self._answers:
+                break  # else it was cancelled while this was on its way
         assert number in (None, got)
         end, status, size = struct.unpack_from("<IIQ", body)
         file, own = self._answers.pop(got)

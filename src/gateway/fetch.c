@@ -210,6 +210,7 @@ static void get(struct fetch *f, const struct inet_addr *addrs, size_t n)
 	static const struct transfer_ops ops = { on_head, on_bytes, on_done };
 	const struct transfer_spec spec = {
 		.loop = f->g->loop,
+		.tasks = &f->g->tasks,
 		.hop = &f->hop,
 		.addrs = addrs,
 		.n_addrs = n,

@@ -27,6 +27,7 @@
 #include "egress/decide.h"
 #include "gateway/hop.h"
 #include "ipc/messages.h"
+#include "loop/task.h"
 #include "sandbox/layout.h"
 
 #define GATEWAY_HEAD_MAX (16u * 1024)
@@ -61,6 +62,7 @@ struct peer_link {
 
 struct gateway {
 	uv_loop_t *loop;
+	struct task_queue tasks;
 	struct gateway_options options;
 	int log_dir; /* owned */
 

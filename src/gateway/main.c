@@ -143,6 +143,7 @@ static void end_all(struct gateway *g)
 	sessions_end_stale(g);
 	resolver_close(g->resolver);
 	own_close(g->own);
+	task_queue_close(&g->tasks, NULL);
 	relay_fini();
 	transfer_fini();
 }
@@ -165,6 +166,7 @@ int main(int argc, char **argv)
 	g.loop = &loop;
 	list_init(&g.sessions);
 	list_init(&g.fetches);
+	task_queue_init(&g.tasks, &loop);
 	/* Unique over restarts, and below 2^53 until the year 2242: a million a second. */
 	g.next_conn = (uint64_t)(clock_wall_us() / 1000000) << 20 | 1;
 	uv_signal_init(&loop, &term);

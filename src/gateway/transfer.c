@@ -18,6 +18,8 @@
 
 #define USER_AGENT "airlock-sandbox"
 #define STATUS_OF_WHOLE 200
+/* Of one transfer, before everybody else on the loop has theirs. */
+#define TURN_NS 1000000u
 /* host:port: and every address */
 #define RESOLVE_MAX (64u * 1024)
 
@@ -31,6 +33,10 @@ struct transfer {
 	CURL *easy;		    /* owned */
 	struct curl_slist *resolve; /* owned */
 	uv_timer_t *timer;	    /* owned; libcurl's */
+	struct task_queue *tasks;   /* borrowed */
+	struct task turn;	    /* the next one, of a transfer that wants to go on */
+	bool paused;		    /* until then */
+	uint64_t turn_ends;	    /* uv_hrtime */
 	X509_STORE *trust;	    /* counted */
 
 	size_t head_bytes;
@@ -184,6 +190,7 @@ static void act(struct transfer *t, curl_socket_t fd, int events)
 {
 	int running;
 
+	t->turn_ends = uv_hrtime() + TURN_NS;
 	curl_multi_socket_action(t->multi, fd, events, &running);
 	if (!running)
 		finish(t);
@@ -203,6 +210,33 @@ static void on_ready(uv_poll_t *poll, int status, int events)
 static void on_timer(uv_timer_t *timer)
 {
 	act(timer->data, CURL_SOCKET_TIMEOUT, 0);
+}
+
+static void on_turn(struct task *task)
+{
+	struct transfer *t = container_of(task, struct transfer, turn);
+
+	if (t->paused) {
+		t->paused = false;
+		curl_easy_pause(t->easy, CURLPAUSE_CONT);
+	}
+	act(t, CURL_SOCKET_TIMEOUT, 0);
+}
+
+/* libcurl reads as long as there is something, and a peer that is faster than we are has always
+ * something: then no timer, no tunnel, and not even the end of this one would have its turn. This
+ * is called after each of its buffers. Of a head TRANSFER_HEAD_MAX is the end. */
+static int on_progress(void *user, curl_off_t down_all, curl_off_t down, curl_off_t up_all,
+		       curl_off_t up)
+{
+	struct transfer *t = user;
+
+	if (!t->head_over || t->paused || uv_hrtime() < t->turn_ends)
+		return 0;
+	t->paused = true;
+	curl_easy_pause(t->easy, CURLPAUSE_RECV);
+	task_queue_add(t->tasks, &t->turn);
+	return 0;
 }
 
 /* A poll handle for each socket, kept by libcurl beside it. */
@@ -233,9 +267,12 @@ static int on_wake(CURLM *multi, long ms, void *user)
 {
 	struct transfer *t = user;
 
-	if (ms < 0)
-		uv_timer_stop(t->timer);
-	else
+	uv_timer_stop(t->timer);
+	/* Not a timer of no time: one that is set in a timer's call has its turn at once, and so
+	 * for ever. */
+	if (ms == 0)
+		task_queue_add(t->tasks, &t->turn);
+	else if (ms > 0)
 		uv_timer_start(t->timer, on_timer, (uint64_t)ms, 0);
 	return 0;
 }
@@ -290,6 +327,7 @@ void transfer_drop(struct transfer *t)
 	curl_multi_cleanup(t->multi);
 	curl_slist_free_all(t->resolve);
 	handle_drop_timer(&t->timer);
+	task_cancel(&t->turn);
 	X509_STORE_free(t->trust);
 	buf_fini(&t->location);
 	free(t->addrs);
@@ -361,6 +399,9 @@ static bool set_options(struct transfer *t, const struct transfer_spec *spec)
 	SET(HEADERDATA, t);
 	SET(WRITEFUNCTION, on_bytes);
 	SET(WRITEDATA, t);
+	SET(NOPROGRESS, 0L);
+	SET(XFERINFOFUNCTION, on_progress);
+	SET(XFERINFODATA, t);
 #undef SET
 	curl_multi_setopt(t->multi, CURLMOPT_SOCKETFUNCTION, on_watch);
 	curl_multi_setopt(t->multi, CURLMOPT_SOCKETDATA, t);
@@ -396,9 +437,11 @@ struct transfer *transfer_start(const struct transfer_spec *spec, const struct t
 				.data = data,
 				.n_addrs = spec->n_addrs,
 				.timer = handle_timer(spec->loop, t),
+				.tasks = spec->tasks,
 				.location = BUF(HOP_URL_SIZE) };
 	t->addrs = mem_new(spec->n_addrs, sizeof(*t->addrs));
 	memcpy(t->addrs, spec->addrs, spec->n_addrs * sizeof(*t->addrs));
+	task_init(&t->turn, on_turn);
 	forget_head(t);
 	const char *why = begin(t, spec);
 	if (why) {

@@ -22,6 +22,7 @@
 #include "base/inet.h"
 #include "base/str.h"
 #include "gateway/hop.h"
+#include "loop/task.h"
 
 #define TRANSFER_HEAD_MAX (64u * 1024)
 #define TRANSFER_DIAL_MS 10000
@@ -47,6 +48,7 @@ struct transfer_ops {
 
 struct transfer_spec {
 	uv_loop_t *loop;
+	struct task_queue *tasks;      /* of the loop */
 	const struct hop *hop;	       /* copied */
 	const struct inet_addr *addrs; /* n_addrs >= 1; copied */
 	size_t n_addrs;

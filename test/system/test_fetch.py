@@ -372,6 +372,38 @@ def test_a_slow_body_is_over_when_its_time_is(world, gateway):
     assert (got.end, got.text, got.bytes) == ("failed", "github.com: the time is up", 10)
 
 
+FLOODS = {
+    "bytes": (b"%x\r\n" % (1 << 40), b"x" * (1 << 20)),
+    "extension": (b"1;", b"x" * (1 << 20)),
+    "tiny chunks": (b"", b"1\r\nx\r\n" * (1 << 17)),
+}
+
+
+@pytest.mark.parametrize("flood", FLOODS)
+def test_a_peer_that_is_faster_than_we_are_keeps_nobody_waiting(world, gateway, flood):
+    first, then = FLOODS[flood]
+    began = threading.Semaphore(0)
+
+    def endless(connection):
+        connection.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + first)
+        with contextlib.suppress(OSError):
+            while True:
+                connection.sendall(then)
+                began.release()
+
+    world.path("/a", endless)
+    world.path("/b", answer(200, BODY), world.codeload)
+    file = fetch.memory(b"")
+    number = gateway.start("https://github.com/a", max_bytes=1 << 28, file=file)
+    for _ in range(3):
+        assert began.acquire(timeout=20)
+    # The others come through while it goes on, and it can be stopped.
+    for _ in range(2):
+        assert gateway.wait(gateway.start("https://codeload.github.com/b")).body == BODY
+    gateway.cancel(number)
+    os.close(file)
+
+
 def test_sixteen_at_once_and_each_stands_alone(world, gateway):
     def held(connection):
         connection.sendall(answer(200, b"x", length=2))
