@@ -192,7 +192,8 @@ static enum hop_verdict judge(const struct hop_base *base, const struct hop *fro
 	h->port = take_port(p->port);
 	if (p->host)
 		take_host(p->host, &h->host);
-	h->at_base = is_at_base(base, from, h);
+	bool known = h->https || strcmp(p->scheme, "http") == 0;
+	h->at_base = known && is_at_base(base, from, h);
 	bool good = h->at_base || (h->https && h->port == HTTPS_PORT);
 	bool named = h->host.kind == EGRESS_HOST_NAME || (h->at_base && base->n_addrs);
 	if (p->user || p->password || p->zone || !good || !named) {

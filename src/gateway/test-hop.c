@@ -146,6 +146,8 @@ static void the_base_alone_may_have_a_port_or_be_an_address(void **state)
 		{ HERE, HERE "/a", "https://127.0.0.1:9000/", HOP_ELSEWHERE, "127.0.0.1:9000" },
 		{ HERE, HERE "/a", "http://x@127.0.0.1:9000/", HOP_ELSEWHERE, "http://127.0.0.1" },
 		{ HERE, HERE "/a", GITHUB, HOP_OK, GITHUB },
+		{ HERE, HERE "/a", "dttp://127.0.0.1:9000/", HOP_ELSEWHERE, "dttp://127.0.0.1" },
+		{ HERE, HERE "/a", "ftp://127.0.0.1:9000/", HOP_ELSEWHERE, "ftp://127.0.0.1" },
 		/* Whoever has left does not come back. */
 		{ HERE, GITHUB, HERE "/a", HOP_ELSEWHERE, "http://127.0.0.1" },
 		{ "https://mirror.test:8443", GITHUB, "https://mirror.test:8443/", HOP_ELSEWHERE,
