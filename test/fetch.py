@@ -141,9 +141,10 @@ class Gateway:
             self.process.wait(20)
         finally:
             self.process.kill()
+            said = self.said()
             self.log.close()
             shutil.rmtree(self.folder)
-        assert self.process.returncode in (0, -signal.SIGKILL)
+        assert self.process.returncode in (0, -signal.SIGKILL), said
 
     @staticmethod
     def _send(sock, kind, number, body=b"", fds=()):
