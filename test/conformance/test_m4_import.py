@@ -226,6 +226,10 @@ FAULTS = [
     ("cut", GOOD[:-9], 422, "ValidationError", "Unpacking o/cut failed: the archive is damaged or cut short."),
     ("up", UP, 422, "ValidationError", "Unpacking o/up failed: a name in the archive leads out of its folder, "
      "is too long, or needs a folder where a file is."),
+    ("link", archive(("l", tarfile.SYMTYPE, "../../../etc"), ("l/x", b"x")), 422, "ValidationError",
+     "Unpacking o/link failed: a name in the archive leads through a link, or a hard link leads out of it."),
+    ("device", archive(("null", tarfile.CHRTYPE, "")), 422, "ValidationError",
+     "Unpacking o/device failed: the archive has something that is no file, folder or link."),
     ("elsewhere", elsewhere, 502, "SandboxError", "GitHub redirected the download to an unexpected host (evil.test)."),
 ]
 
