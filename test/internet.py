@@ -225,9 +225,9 @@ class Internet:
                           "-extfile", base + ".ext")
         return base + ".pem", base + ".key"
 
-    def listen(self, address, port):
+    def listen(self, address, port, here=False):
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
-        with self.inside_rest():
+        with contextlib.nullcontext() if here else self.inside_rest():
             s = socket.socket(family, socket.SOCK_STREAM)
             s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             s.bind((address, port))
@@ -238,12 +238,19 @@ class Internet:
     def tls(self, address, names, handler=None):
         """A TLS server on port 443 of a public address. handler(connection) talks; the default
         answers one HTTP request with "hello from <name>". Returns the list of accepted peers."""
+        return self.serve(address, 443, handler or Hello(names[0]), self._context(names))
+
+    def tls_here(self, address, names, handler):
+        """The same on an address of the server's own host."""
+        return self.serve(address, 443, handler, self._context(names), here=True)
+
+    def _context(self, names):
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(*self.certificate(names))
-        return self.serve(address, 443, handler or Hello(names[0]), context)
+        return context
 
-    def serve(self, address, port, handler, context=None):
-        listener = self.listen(address, port)
+    def serve(self, address, port, handler, context=None, here=False):
+        listener = self.listen(address, port, here)
         seen = []
 
         def one(connection):

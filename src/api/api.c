@@ -53,12 +53,15 @@ void api_handle(void *api, struct http_exchange *x)
  * detached, and a thread that reads the body needs it until it is done. */
 static void give_up(struct request *r)
 {
-	bool waits = !r->exec && !r->file && !r->reading && !r->events.open && !r->sending;
+	bool waits = !r->exec && !r->file && !r->import && !r->reading && !r->events.open &&
+		     !r->sending;
 
 	if (r->exec)
 		exec_detach(r->exec);
 	if (r->file)
 		files_detach(r->file);
+	if (r->import)
+		import_detach(r->import);
 	r->api = NULL;
 	r->prev = r->next = NULL;
 	if (r->parsing)

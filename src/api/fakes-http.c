@@ -179,6 +179,12 @@ void http_on_drained(struct http_exchange *x, void (*drained)(void *data), void 
 	x->drained_data = data;
 }
 
+void http_on_hangup(struct http_exchange *x, void (*hung_up)(void *data), void *data)
+{
+	x->hung_up = hung_up;
+	x->hung_up_data = data;
+}
+
 void http_end(struct http_exchange *x)
 {
 	assert_true(x->begun && !x->ended && !x->aborted);

@@ -355,6 +355,25 @@ void files_detach(struct files_call *call)
 	fake.file_detached = true;
 }
 
+int import_start(struct core *c, struct session *s, const struct import_params *p, import_fn fn,
+		 void *data, struct import **ret, struct err *err)
+{
+	fake.import = *p;
+	if (fake.import_refusal.code) {
+		*err = fake.import_refusal;
+		return -err->code;
+	}
+	fake.import_done = fn;
+	fake.data = data;
+	*ret = (struct import *)&fake;
+	return 0;
+}
+
+void import_detach(struct import *im)
+{
+	fake.import_detached = true;
+}
+
 void usage_get(struct core *c, const struct tenant *t, struct usage_month *ret)
 {
 	*ret = (struct usage_month){ "2023-11", 3, 4, 5006 };

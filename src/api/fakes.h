@@ -31,6 +31,8 @@ struct http_exchange {
 	size_t unread;	       /* bytes that the client has not read */
 	void (*drained)(void *data);
 	void *drained_data;
+	void (*hung_up)(void *data);
+	void *hung_up_data;
 	/* The answer */
 	bool begun, ended, aborted;
 	int status;
@@ -110,6 +112,10 @@ struct fake_core {
 	uint32_t depth;
 	bool flag; /* recursive, replace */
 	bool file_detached;
+	import_fn import_done;
+	struct import_params import;
+	struct err import_refusal; /* code 0: it begins */
+	bool import_detached;
 	struct snapshot snapshot; /* "snap_0123456789abcdef" of a, while has_snapshot */
 	bool has_snapshot, snapshots_full;
 	snapshot_fn snapshot_done;

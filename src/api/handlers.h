@@ -52,6 +52,10 @@ void handle_remove(struct request *r);
 void handle_move(struct request *r);
 void handle_mkdir(struct request *r);
 
+/* import.c */
+enum { IMPORT_REPO, IMPORT_REF, IMPORT_PATH, IMPORT_FIELDS };
+void handle_import(struct request *r);
+
 /* snapshots.c */
 enum { SNAPSHOT_NAME, SNAPSHOT_PATH, SNAPSHOT_FIELDS };
 enum { RESTORE_ID, RESTORE_PATH, RESTORE_FIELDS };

@@ -63,6 +63,7 @@ struct request {
 	/* What a handler in flight needs. */
 	struct exec *exec;	 /* borrowed from the core until its done */
 	struct files_call *file; /* the same */
+	struct import *import;	 /* the same */
 	char session_id[SESSION_ID_LEN + 1];
 	struct events events; /* of exec as an event stream */
 	struct answer answer; /* being sent */

@@ -143,6 +143,15 @@ static const struct field mkdir_fields[] = {
 			 .required = true, .check = path_check },
 };
 
+static const struct field import_fields[] = {
+	[IMPORT_REPO] = { "repo", "owner/repo or https://github.com/owner/repo.",
+			  .type = FIELD_STRING, .required = true, .max_chars = 300 },
+	[IMPORT_REF] = { "ref", "Branch, tag or commit; HEAD when not given.", .type = FIELD_STRING,
+			 .nullable = true, .max_chars = 200 },
+	[IMPORT_PATH] = { "path", "The folder to make; the repository's name when not given.",
+			  .type = FIELD_STRING, .nullable = true, .max_chars = 200 },
+};
+
 static const struct field egress_log_fields[] = {
 	[EGRESS_LOG_LIMIT] = { "limit", "The last so many events.", IN_QUERY, FIELD_INT,
 			       .clamp = true, .preset = 200, .min = 1, .max = 1000 },
@@ -299,6 +308,15 @@ static const struct route_answer moved_answers[] = {
 static const struct route_answer made_answers[] = {
 	{ "path", "string" },
 	{ "created", "boolean" },
+	END,
+};
+static const struct route_answer import_answers[] = {
+	{ "repo", "string" },
+	{ "ref", "string" },
+	{ "path", "string" },
+	{ "dest", "string" },
+	{ "files", "integer" },
+	{ "archive_bytes", "integer" },
 	END,
 };
 static const struct route_answer events_answers[] = {
@@ -458,6 +476,10 @@ const struct route routes[] = {
 	  FIELDS(mkdir_fields), .handle = handle_mkdir, .status = 200, .id = "makeFolder",
 	  .summary = "Make a folder and its parents", .answers = made_answers,
 	  .also = "400 409 503" },
+	{ "POST", "/v1/sessions/{session_id}/import", CALLER_TENANT, BODY_JSON, TARGET_USE,
+	  FIELDS(import_fields), .handle = handle_import, .status = 200, .id = "importRepository",
+	  .summary = "Unpack a GitHub repository into a new folder", .answers = import_answers,
+	  .also = "400 409 502 503" },
 	{ "GET", "/v1/sessions/{session_id}/egress", CALLER_TENANT, .target = TARGET_USE,
 	  FIELDS(egress_log_fields), .handle = handle_egress_log, .status = 200,
 	  .id = "listEgressEvents", .summary = "What the session tried to reach",

@@ -49,6 +49,18 @@ static void probe_name_servers(struct probe_finding *f)
 			  "SANDBOX_EGRESS_DNS stops the start");
 }
 
+/* gateway/trust.h */
+static void probe_certificates(struct probe_finding *f)
+{
+	static const char file[] = "/etc/ssl/certs/ca-certificates.crt";
+
+	if (access(file, R_OK) == 0)
+		probe_say(f, PROBE_GOOD, NULL, "%s", file);
+	else
+		probe_say(f, PROBE_NOTE, "apt-get install ca-certificates",
+			  "%s cannot be read: repositories cannot be imported", file);
+}
+
 /* The smallest program of the kind that the launcher loads (launcher/catch.c). */
 static void probe_all_ports(struct probe_finding *f)
 {
@@ -128,6 +140,7 @@ const struct probe doctor_net_probes[] = {
 	{ "gateway", "the only process with a way out", false, probe_gateway },
 	{ "name servers", "allowed names are looked up by the gateway alone", false,
 	  probe_name_servers },
+	{ "trusted certificates", "imports come from whom they say", false, probe_certificates },
 	{ "all-ports catch", "every attempt to connect is logged", false, probe_all_ports },
 	{ "way out", "read from the routing table; nothing is sent", false, probe_way_out },
 };

@@ -222,6 +222,8 @@ int cmd_sandbox(const struct cli_command *self, int argc, char **argv)
 		{ "sandbox egress", "[--limit N] [--json] ID", "", sandbox_egress },
 		{ "sandbox snapshot", "ID [--name N] [--path P] [--json]", "", snapshots_take },
 		{ "sandbox restore", "ID SNAPSHOT [--path P] [--json]", "", snapshots_restore },
+		{ "sandbox import", "ID OWNER/REPO [--ref R] [--path P] [--json]", "",
+		  snapshots_import },
 		{ "sandbox fork", "ID [--count N] [--json]", "", snapshots_fork },
 	};
 

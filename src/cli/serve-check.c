@@ -77,13 +77,14 @@ static int copy_templates(const struct config_settings *s, struct serve_settings
 	return 0;
 }
 
-static int take_egress(const struct config_launcher_settings *l, struct serve_settings *ret,
-		       struct err *err)
+static int take_gateway(const struct config_launcher_settings *l, struct serve_settings *ret,
+			struct err *err)
 {
 	int r = 0;
 
-	ret->egress = l->egress;
-	if (!l->egress)
+	/* Sessions may reach something, or imports come from where the operator says. */
+	ret->gateway = l->egress || l->import_base;
+	if (!ret->gateway)
 		return 0;
 	ret->egress_log_days = l->egress_log_days;
 	_cleanup_free_ char *log_dir = mem_printf("%s/egress", l->state_dir);
@@ -93,6 +94,9 @@ static int take_egress(const struct config_launcher_settings *l, struct serve_se
 	if (r >= 0 && l->egress_policy_file)
 		r = copy_text(ret->egress_policy_file, sizeof(ret->egress_policy_file),
 			      l->egress_policy_file, "SANDBOX_EGRESS_POLICY_FILE", err);
+	if (r >= 0 && l->import_base)
+		r = copy_text(ret->import_base, sizeof(ret->import_base), l->import_base,
+			      "SANDBOX_GITHUB_BASE", err);
 	if (r >= 0 && l->egress_dns)
 		r = copy_text(ret->egress_dns, sizeof(ret->egress_dns), l->egress_dns,
 			      "SANDBOX_EGRESS_DNS", err);
@@ -128,7 +132,7 @@ static int take_settings(const struct config_settings *s, struct serve_settings 
 	ret->pids = l->pids;
 	ret->cpu_milli = l->cpu_milli;
 	ret->tmp_mb = l->tmp_mb;
-	int r = take_egress(l, ret, err);
+	int r = take_gateway(l, ret, err);
 	return r < 0 ? r : copy_templates(s, ret, err);
 }
 
@@ -228,6 +232,7 @@ static bool is_terminated(const struct serve_settings *s)
 	       memchr(s->egress_log_dir, '\0', sizeof(s->egress_log_dir)) &&
 	       memchr(s->egress_dns, '\0', sizeof(s->egress_dns)) &&
 	       memchr(s->egress_policy_file, '\0', sizeof(s->egress_policy_file)) &&
+	       memchr(s->import_base, '\0', sizeof(s->import_base)) &&
 	       !s->templates[SERVE_TEMPLATES_MAX - 1] && !s->templates[SERVE_TEMPLATES_MAX - 2];
 }
 

@@ -16,11 +16,12 @@ struct serve_settings {
 	char volumes[16];
 	char mode[16];
 	char templates[SERVE_TEMPLATES_MAX]; /* names, each with its NUL, then an empty one */
-	bool egress;			     /* the rest of it counts only then */
+	bool gateway;			     /* the rest of it counts only then */
 	char egress_log_dir[PATH_MAX];
 	char egress_dns[NAMESERVER_LIST_MAX]; /* comma list */
 	char egress_policy_file[PATH_MAX];    /* "": the policy is a variable */
 	uint64_t egress_log_days;
+	char import_base[PATH_MAX]; /* "": the contract's */
 	uint64_t volume_size_mb, memory_mb, pids, cpu_milli, tmp_mb;
 };
 

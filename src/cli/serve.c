@@ -206,13 +206,15 @@ static int exec_launcher(const struct serve_settings *s, int config_fd, int list
 	add(&a, "--volumes", mem_dup(s->volumes));
 	add_number(&a, "--volume-size-mb", s->volume_size_mb);
 	add(&a, "--mode", mem_dup(s->mode));
-	if (s->egress) {
+	if (s->gateway) {
 		add(&a, "--egress-user", mem_dup(GATEWAY_USER));
 		add(&a, "--egress-log-dir", mem_dup(s->egress_log_dir));
 		add_number(&a, "--egress-log-days", s->egress_log_days);
 		add(&a, "--egress-dns", mem_dup(s->egress_dns));
 		if (s->egress_policy_file[0])
 			add(&a, "--egress-policy-file", mem_dup(s->egress_policy_file));
+		if (s->import_base[0])
+			add(&a, "--import-base", mem_dup(s->import_base));
 	}
 	int r = add_images(&a, s, err);
 	for (size_t i = 0; kept_variables[i]; i++) {

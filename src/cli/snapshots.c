@@ -116,6 +116,30 @@ int snapshots_restore(const struct cli_command *self, int argc, char **argv)
 	return print_member(answer, json, "path");
 }
 
+int snapshots_import(const struct cli_command *self, int argc, char **argv)
+{
+	const char *ref = NULL, *path = NULL, *words[2];
+	bool json = false;
+	const struct opt opts[] = {
+		{ "json", 0, OPT_FLAG, &json, 0, 0 },
+		{ "ref", 0, OPT_TEXT, &ref, 0, 0 },
+		{ "path", 0, OPT_TEXT, &path, 0, 0 },
+	};
+	json_t *answer, *body;
+	struct err err;
+	int status = take_words(self, opts, ARRAY_SIZE(opts), argc, argv, 2, words);
+
+	if (status)
+		return status;
+	body = json_object();
+	set_text(body, "repo", words[1]);
+	set_text(body, "ref", ref);
+	set_text(body, "path", path);
+	if (ask(words[0], "import", body, &answer, &err) < 0)
+		return cli_fail(&err);
+	return print_member(answer, json, "path");
+}
+
 int snapshots_fork(const struct cli_command *self, int argc, char **argv)
 {
 	uint64_t count = 1;

@@ -54,7 +54,8 @@ static void on_tick(uv_timer_t *timer)
 
 	files_expire(c, clock_monotonic_us());
 	creates_expire(c, clock_monotonic_us());
-	if (!c->n_waiting && !c->creates_open)
+	imports_expire(c, clock_monotonic_us());
+	if (!c->n_waiting && !c->creates_open && !c->imports_waiting)
 		uv_timer_stop(timer);
 }
 
@@ -167,6 +168,7 @@ void core_close(struct core *c, void (*closed)(void *data), void *data)
 	c->closed_data = data;
 	uv_timer_stop(&c->timers[TIMER_SWEEP]);
 	execs_kill(c);
+	imports_end(c, NULL);
 	files_expire(c, INT64_MAX);
 	endings_hurry(c);
 	if (c->config.ephemeral)

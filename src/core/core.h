@@ -21,6 +21,7 @@
 #include "egress/list.h"
 
 struct core;
+struct repository;
 struct store;
 
 struct core_config {
@@ -36,6 +37,10 @@ struct core_config {
 	size_t n_templates;
 	const char *imported;	  /* comma list of imported images; NULL: none; borrowed */
 	const char *runtime_name; /* "native" */
+	const char *tmp_dir;	  /* for archives on their way (O_TMPFILE); borrowed */
+	const char *import_base;  /* SANDBOX_GITHUB_BASE; borrowed */
+	const char *import_host;  /* its host; borrowed */
+	uint64_t import_max;	  /* bytes of an archive */
 	bool ephemeral;		  /* SANDBOX_SESSION_STATE=off */
 	int64_t snapshot_keep_us; /* SANDBOX_SNAPSHOT_RETENTION_DAYS; 0: for ever */
 	const char *lost_file;	  /* core_start writes the names of lost volumes there, one a line;
@@ -270,6 +275,30 @@ struct files_call *files_mkdir(struct core *c, struct session *s, struct str pat
 /* No callback follows; the bytes given to files_write are copied or no longer used. An upload that
  * was not ended leaves the old file. */
 void files_detach(struct files_call *call);
+
+/* ---- Imports (import.c) ---- */
+
+struct import_params {
+	struct str repo, ref, path; /* as given; ref, path: data == NULL is none */
+};
+
+struct import_result {
+	const struct repository *repository; /* what it was taken for */
+	uint64_t files, archive_bytes;
+};
+
+/* result: valid during the call. Slugs: those of exec_limit and files, and repo_not_found,
+ * destination_exists, import_too_large, import_no_space, unpack_failed, github_failed. */
+typedef void (*import_fn)(void *data, const struct import_result *result, const struct err *err);
+
+struct import;
+
+/* Fails at once with "bad_repo", "bad_ref", "bad_destination", "stopping". On success fn is called
+ * exactly once. */
+int import_start(struct core *c, struct session *s, const struct import_params *p, import_fn fn,
+		 void *data, struct import **ret, struct err *err);
+/* No callback follows. What is not unpacking yet ends; what is goes on, and is accounted. */
+void import_detach(struct import *im);
 
 /* ---- Usage (usage.c) ---- */
 

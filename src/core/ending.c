@@ -128,5 +128,6 @@ void session_delete(struct core *c, struct session *s, session_fn fn, void *data
 	s->state = SESSION_ENDING;
 	c->n_ready--;
 	egress_close(c, s);
+	imports_end(c, s);
 	session_end(c, s, fn, data);
 }

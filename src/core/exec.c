@@ -330,22 +330,24 @@ static const struct runtime_exec_ops stream_ops = {
 	.done = on_done,
 };
 
+int exec_check_slot(const struct tenant *t, struct err *err)
+{
+	if (t->commands_running < t->limits.max_concurrent_exec)
+		return 0;
+	return err_slug(err, EAGAIN, "exec_limit",
+			"Too many commands running at once: %u allowed. Wait for one to finish.",
+			t->limits.max_concurrent_exec);
+}
+
 static int check_start(const struct core *c, const struct session *s, const struct exec_params *p,
 		       struct err *err)
 {
-	const struct tenant *t = s->tenant;
-
 	if (c->stopping)
 		return err_slug(err, ESHUTDOWN, "stopping",
 				"The server is stopping; try again shortly.");
 	if (check_env(p, err) < 0)
 		return -err->code;
-	if (t->commands_running >= t->limits.max_concurrent_exec)
-		return err_slug(err, EAGAIN, "exec_limit",
-				"Too many commands running at once: %u allowed. "
-				"Wait for one to finish.",
-				t->limits.max_concurrent_exec);
-	return 0;
+	return exec_check_slot(s->tenant, err);
 }
 
 int exec_start(struct core *c, struct session *s, const struct exec_params *p,

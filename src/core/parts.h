@@ -118,7 +118,10 @@ struct core {
 	unsigned leftover_tries;
 	unsigned lost;
 
-	struct exec *execs; /* in flight */
+	struct exec *execs;			     /* in flight */
+	struct import *imports_first, *imports_last; /* in flight, in order */
+	unsigned imports_placed;		     /* of them, those that may have an archive */
+	unsigned imports_waiting;
 	unsigned n_waiting; /* file calls */
 
 	struct later *later_first, *later_last;
@@ -215,6 +218,14 @@ void snapshot_unref(struct core *c, struct snapshot *snap);
 
 /* ---- exec.c ---- */
 void execs_kill(struct core *c);
+/* "exec_limit" when the tenant's command slots are taken. */
+int exec_check_slot(const struct tenant *t, struct err *err);
+
+/* ---- import.c ---- */
+/* Those of one session, or all: what is not unpacking yet ends. */
+void imports_end(struct core *c, const struct session *s);
+/* Ends waits that are too old at this time of the monotonic clock. */
+void imports_expire(struct core *c, int64_t now_us);
 
 /* ---- files.c ---- */
 /* Ends waits that are too old at this time of the monotonic clock. */

@@ -33,6 +33,7 @@ struct rig_call {
 		runtime_live_fn live;
 		runtime_list_fn list;
 		runtime_space_fn space;
+		runtime_fetch_fn fetch;
 	} fn;
 	struct runtime_upload_ops up;
 	struct runtime_download_ops down;
@@ -210,7 +211,9 @@ static void answer(struct runtime *rt, struct rig_call *call)
 	const char *slug = call->fails ? "no_capacity" : rt->fail[call->kind];
 	struct err failed = { .code = 5, .slug = slug, .text = "the test says so" };
 	const struct err *err = slug ? &failed : NULL;
-	struct runtime_file_result file = { .used_bytes = rt->used, .size = rt->number };
+	struct runtime_file_result file = { .used_bytes = rt->used,
+					    .size = rt->number,
+					    .fault = rt->fault };
 	struct runtime_space space;
 
 	switch (call->kind) {
@@ -274,6 +277,15 @@ static void answer(struct runtime *rt, struct rig_call *call)
 		break;
 	case RIG_MERGE:
 		call->fn.read(call->data, &file, str_of(err ? rt->in_the_way : ""), err);
+		break;
+	case RIG_LOOK:
+	case RIG_UNPACK:
+		if (!call->detached)
+			call->fn.write(call->data, &file, err);
+		break;
+	case RIG_FETCH:
+		if (!call->detached)
+			call->fn.fetch(call->data, &rt->fetched);
 		break;
 	case RIG_KINDS:
 		break;
@@ -468,6 +480,56 @@ struct runtime_file *runtime_mkdir(struct runtime *rt, const struct runtime_file
 				   runtime_write_fn fn, void *data)
 {
 	return ask_change(rt, spec, false, fn, data);
+}
+
+struct runtime_file *runtime_look(struct runtime *rt, const struct runtime_file_spec *spec,
+				  runtime_write_fn fn, void *data)
+{
+	struct rig_call *call = ask(rt, RIG_LOOK, spec->volume, data);
+
+	call->fn.write = fn;
+	snprintf(rt->path, sizeof(rt->path), "%.*s", (int)spec->path.len, spec->path.data);
+	return (struct runtime_file *)call;
+}
+
+struct runtime_fetch *runtime_fetch_start(struct runtime *rt, const struct runtime_fetch_spec *spec,
+					  runtime_fetch_fn fn, void *data)
+{
+	struct rig_call *call = ask(rt, RIG_FETCH, "", data);
+	size_t len = 0;
+
+	call->fn.fetch = fn;
+	rt->max = spec->max_bytes;
+	rt->fetch_fd = spec->fd;
+	snprintf(rt->url, sizeof(rt->url), "%s", spec->url);
+	for (size_t i = 0; i < spec->n_hosts; i++)
+		len += (size_t)snprintf(rt->hosts + len, sizeof(rt->hosts) - len, "%s%s",
+					i ? " " : "", spec->hosts[i]);
+	if (rt->archive)
+		assert_int_equal(pwrite(spec->fd, rt->archive, strlen(rt->archive), 0),
+				 strlen(rt->archive));
+	return (struct runtime_fetch *)call;
+}
+
+void runtime_fetch_cancel(struct runtime_fetch *fetch)
+{
+	((struct rig_call *)fetch)->detached = true;
+	only_runtime->cancelled++;
+}
+
+struct runtime_file *runtime_unpack(struct runtime *rt, const struct runtime_file_spec *spec,
+				    const struct runtime_unpack *unpack, runtime_write_fn fn,
+				    void *data)
+{
+	struct rig_call *call = ask(rt, RIG_UNPACK, spec->volume, data);
+	size_t len = unpack->size < sizeof(rt->unpacked) ? unpack->size : sizeof(rt->unpacked) - 1;
+
+	call->fn.write = fn;
+	rt->unpack = *unpack;
+	memset(rt->unpacked, 0, sizeof(rt->unpacked));
+	assert_true(pread(unpack->fd, rt->unpacked, len, 0) >= 0);
+	snprintf(rt->path, sizeof(rt->path), "%.*s", (int)spec->path.len, spec->path.data);
+	return (struct runtime_file *)call;
 }
 
 void runtime_file_detach(struct runtime_file *job)
@@ -690,6 +752,8 @@ int rig_setup(void **state)
 			       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	assert_ptr_not_equal(r->runtime.disk, MAP_FAILED);
 	r->runtime.text = "";
+	r->runtime.fail[RIG_LOOK] = "file_not_found";
+	r->runtime.fetched = (struct runtime_fetch_result){ .host = "", .reason = "" };
 	r->runtime.result.cpu_ms = 1;
 	uv_timer_init(&r->loop, &r->runtime.timer);
 	r->runtime.timer.data = &r->runtime;
@@ -706,6 +770,10 @@ int rig_setup(void **state)
 		.templates = templates,
 		.n_templates = 2,
 		.runtime_name = "native",
+		.tmp_dir = "/tmp",
+		.import_base = "https://github.com",
+		.import_host = "github.com",
+		.import_max = 10u << 20,
 		.snapshot_keep_us = 30 * 86400 * RIG_SECOND,
 		.volume_overcommit = 2,
 	};

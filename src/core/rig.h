@@ -32,6 +32,9 @@ enum rig_kind {
 	RIG_LIST,
 	RIG_CHANGE,
 	RIG_SPACE,
+	RIG_LOOK,
+	RIG_FETCH,
+	RIG_UNPACK,
 	RIG_KINDS,
 };
 
@@ -92,6 +95,18 @@ struct runtime {
 	bool flag;
 	uint64_t number;
 	const char *breaks; /* slug: downloads fail after their first bytes */
+
+	/* Downloads: how they end, and what they leave in the file. */
+	struct runtime_fetch_result fetched;
+	const char *archive;
+	unsigned cancelled;
+	/* Of the last download and unpacking. */
+	char url[256];
+	char hosts[256]; /* separated by blanks */
+	int fetch_fd;
+	struct runtime_unpack unpack;
+	char unpacked[64]; /* what was in the file */
+	enum runtime_archive_fault fault;
 
 	/* Sessions that the gateway knows. */
 	struct runtime_egress *egress;

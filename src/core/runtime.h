@@ -20,6 +20,7 @@
 struct runtime;
 struct runtime_egress;
 struct runtime_exec;
+struct runtime_fetch;
 struct runtime_file;
 
 /* ---- Egress ---- */
@@ -123,15 +124,26 @@ void runtime_exec_kill(struct runtime_exec *exec);
 
 /* ---- Files ---- */
 
+/* What is wrong with an archive. */
+enum runtime_archive_fault {
+	RUNTIME_ARCHIVE_BROKEN = 1, /* not a tar in gzip, or cut short */
+	RUNTIME_ARCHIVE_NAME,	    /* absolute, "..", too long, a file and a folder */
+	RUNTIME_ARCHIVE_KIND,	    /* a device or another thing that is no file, folder or link */
+	RUNTIME_ARCHIVE_LINK,	    /* a hard link to outside, a name beneath a link */
+	RUNTIME_ARCHIVE_LIMIT,	    /* too many entries, or too large when unpacked */
+	RUNTIME_ARCHIVE_TIME,	    /* it takes too long */
+};
+
 /* err->slug: "file_not_found", "path_outside", "is_folder", "not_regular_file", "not_in_folder",
  * "permission_denied", "file_too_large", "quota", "too_many_files", "exists", "not_empty",
- * "not_folder", "restore_conflict", "changed", "too_deep", "busy", "internal"; err->text is empty
- * for them: the words are the caller's. For "quota", used_bytes says what the tree would use. Of a
- * usage, size is the number of files and folders. */
+ * "not_folder", "restore_conflict", "changed", "too_deep", "unpack_failed", "busy", "internal";
+ * err->text is empty for them: the words are the caller's. For "quota", used_bytes says what the
+ * tree would use. Of a usage, size is the number of files and folders. */
 struct runtime_file_result {
 	uint64_t size;
 	uint64_t used_bytes;
 	uint32_t mode;
+	enum runtime_archive_fault fault; /* of "unpack_failed" */
 };
 
 struct runtime_file_spec {
@@ -156,6 +168,11 @@ struct runtime_file *runtime_file_write(struct runtime *rt, const struct runtime
 /* Allocated bytes of the whole workspace (result->used_bytes), walked. */
 struct runtime_file *runtime_file_usage(struct runtime *rt, const struct runtime_file_spec *spec,
 					runtime_write_fn fn, void *data);
+
+/* Whether a path names something, a link too: "file_not_found" when not. "busy" when the workspace
+ * is at something that takes longer than this is worth waiting for. */
+struct runtime_file *runtime_look(struct runtime *rt, const struct runtime_file_spec *spec,
+				  runtime_write_fn fn, void *data);
 
 /* ---- Bytes that go through ----
  *
@@ -242,8 +259,72 @@ struct runtime_file *runtime_mkdir(struct runtime *rt, const struct runtime_file
 struct runtime_file *runtime_file_merge(struct runtime *rt, const struct runtime_file_spec *spec,
 					const char *source, uint64_t quota_bytes,
 					runtime_read_fn fn, void *data);
+struct runtime_unpack {
+	int fd;		      /* the archive, read from offset 0; borrowed until the callback or
+				 the detach */
+	uint64_t size;	      /* of it: exactly so many bytes are read */
+	uint64_t quota_bytes; /* the archive must fit beside what is there, and so must its files;
+				 0: none */
+	int64_t queue_ms;     /* waits no longer to begin ("busy") */
+};
+
+/* Unpacks a tar in gzip, without its first component, as a new folder. result->size: regular files,
+ * result->used_bytes: what they added, at most. err->slug as above, and "unpack_failed" with
+ * result->fault. For "quota", used_bytes says what the tree used before. Of one that failed, or was
+ * detached before the worker had all bytes, nothing is left. */
+struct runtime_file *runtime_unpack(struct runtime *rt, const struct runtime_file_spec *spec,
+				    const struct runtime_unpack *unpack, runtime_write_fn fn,
+				    void *data);
 /* No callback follows; the job itself may finish. */
 void runtime_file_detach(struct runtime_file *job);
+
+/* ---- Downloads from outside ----
+ *
+ * The gateway does them, into a file of the caller. No session and no policy has a part in it: what
+ * may be asked for is in the specification, and the addresses are judged as those of sandboxes. */
+
+#define RUNTIME_FETCH_URL_MAX 2048u
+#define RUNTIME_FETCH_HOSTS_MAX 8u
+
+struct runtime_fetch_spec {
+	/* https://..., copied, at most RUNTIME_FETCH_URL_MAX bytes, no user in it. http://... where
+	 * it is the operator's SANDBOX_GITHUB_BASE, on a loopback address. */
+	const char *url;
+	/* Copied; 1 to RUNTIME_FETCH_HOSTS_MAX names, or addresses without brackets: of which each
+	 * step has to be one, the first too. The port is 443, or that of SANDBOX_GITHUB_BASE on its
+	 * own host. */
+	const char *const *hosts;
+	size_t n_hosts;
+	uint64_t max_bytes;
+	int fd; /* borrowed, duplicated: an unnamed file, open for writing, written from offset 0 */
+	int64_t timeout_ms; /* of all of it */
+};
+
+enum runtime_fetch_end {
+	RUNTIME_FETCH_OK,	 /* the file has result->bytes */
+	RUNTIME_FETCH_STATUS,	 /* the last answer was no 200: result->status */
+	RUNTIME_FETCH_TOO_LARGE, /* than max_bytes, as announced or as it came */
+	RUNTIME_FETCH_REDIRECT,	 /* to a host or a scheme that is not allowed: result->host */
+	RUNTIME_FETCH_FAILED,	 /* result->reason, a short phrase for the client */
+	RUNTIME_FETCH_NO_SPACE,	 /* the file could not be written */
+};
+
+/* Texts are never NULL; they and all else are valid during the call. */
+struct runtime_fetch_result {
+	enum runtime_fetch_end end;
+	unsigned status; /* of the last answer; 0: there was none */
+	uint64_t bytes;	 /* written to the file */
+	const char *host;
+	const char *reason;
+};
+
+typedef void (*runtime_fetch_fn)(void *data, const struct runtime_fetch_result *result);
+
+/* GET, with at most five redirects. fn is called once, whatever happens to the gateway. */
+struct runtime_fetch *runtime_fetch_start(struct runtime *rt, const struct runtime_fetch_spec *spec,
+					  runtime_fetch_fn fn, void *data);
+/* No call follows, and soon nobody writes to the file any more. */
+void runtime_fetch_cancel(struct runtime_fetch *fetch);
 
 /* ---- Volumes ---- */
 

@@ -48,6 +48,7 @@ struct tenant {
 	struct rate rate;
 	uint32_t sessions_open;
 	uint32_t commands_running;
+	uint32_t imports; /* that have a place: at most 2 */
 	struct files_line files[FILES_LINES];
 	struct snapshot *snapshots; /* owned, newest first; see snapshot.h */
 	uint32_t snapshots_stored;

@@ -8,9 +8,11 @@
 #include <string.h>
 #include <sys/un.h>
 
+#include "base/inet.h"
 #include "base/num.h"
 #include "daemon/config.h"
 #include "daemon/variable.h"
+#include "egress/host.h"
 
 #define DOMAIN_MAX 253u
 #define LABEL_MAX 63u
@@ -227,13 +229,22 @@ int address_check_import_base(const char *value, struct err *err)
 {
 	struct config_listen l = { 0 };
 	struct str scheme, host, rest;
+	struct egress_host judged;
+	struct inet_addr addr;
 
 	if (is_http_url(str_of(value), &scheme, &host, &rest) && host.len < sizeof(l.host)) {
 		memcpy(l.host, host.data, host.len);
-		if (str_eq(scheme, STR("https")) || config_listen_is_local(&l))
+		/* The gateway takes it apart again: a name, or an address in its usual form. */
+		egress_host_parse(host, &judged);
+		bool good = judged.kind == EGRESS_HOST_NAME || inet_addr_parse(host, &addr);
+		bool path = !rest.len || (!memchr(rest.data, '?', rest.len) &&
+					  !memchr(rest.data, '#', rest.len));
+		if (good && path && (str_eq(scheme, STR("https")) || config_listen_is_local(&l)))
 			return 0;
 	}
-	return REFUSE(err, value, "an absolute https URL (http only to a loopback address)");
+	return REFUSE(err, value,
+		      "an absolute https URL (http only to a loopback address) without user, "
+		      "query and fragment");
 }
 
 int address_check_origins(const char *value, struct err *err)

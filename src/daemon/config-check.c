@@ -38,12 +38,14 @@
 		.write_max_mb = 64, \
 		.upload_max_mb = 50, \
 		.download_max_mb = 512, \
+		.import_max_mb = 100, \
 		.max_connections = 4096, \
 		.trusted_proxies = "127.0.0.1,::1", \
 		.runtime = "native", \
 		.log_level = LOG_INFO, \
 	})
 
+static const char default_import_base[] = "https://github.com";
 static const char default_templates[] = "sandbox-base:latest,python:3.11-slim";
 
 static int named(const char *name, struct err *err)
@@ -360,6 +362,24 @@ static int check_templates(struct config *c, struct err *err)
 	return 0;
 }
 
+/* ---- Imports ---- */
+
+static int check_import(struct config *c, struct err *err)
+{
+	const char *given = config_value(c, "SANDBOX_GITHUB_BASE");
+	char *base = c->import_base = mem_dup(given ? given : default_import_base);
+	size_t len = strlen(base);
+
+	while (base[len - 1] == '/')
+		base[--len] = '\0';
+	struct str host = address_host_of_url(base);
+	c->import_host = mem_dup_n(host.data, host.len);
+	c->settings.import_base = c->import_base;
+	c->settings.import_host = c->import_host;
+	c->settings.launcher.import_base = given ? c->import_base : NULL;
+	return 0;
+}
+
 /* ---- What takes more than one value ---- */
 
 static int check_listen(struct config *c, struct err *err)
@@ -492,8 +512,8 @@ int config_check(struct config *c, struct err *err)
 {
 	static int (*const checks[])(struct config * c, struct err * err) = {
 		check_values, check_keys,      check_admin_key, check_limits,
-		check_egress, check_templates, check_listen,	check_host,
-		check_groups, check_console,   check_preview,
+		check_egress, check_templates, check_import,	check_listen,
+		check_host,   check_groups,    check_console,	check_preview,
 	};
 
 	c->settings = DEFAULTS;

@@ -30,6 +30,7 @@ struct config {
 	struct policy_egress_list egress;
 	char *egress_text;    /* owned; what SANDBOX_EGRESS_POLICY_FILE had in it; NULL: not read */
 	char *templates_text; /* owned */
+	char *import_base, *import_host; /* owned */
 	const char *templates[CONFIG_TEMPLATES_MAX];
 };
 

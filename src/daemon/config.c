@@ -48,6 +48,8 @@ void config_free(struct config *c)
 	policy_egress_fini(&c->egress);
 	free(c->egress_text);
 	free(c->templates_text);
+	free(c->import_base);
+	free(c->import_host);
 	free(c->keys);
 	free(c->values);
 	free(c);

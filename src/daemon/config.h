@@ -69,6 +69,7 @@ struct config_launcher_settings {
 	const char *egress_dns;		/* comma list; NULL: the host's name servers */
 	const char *egress_policy_file; /* NULL: the policy is a variable */
 	uint64_t egress_log_days;
+	const char *import_base; /* NULL: the contract's */
 };
 
 struct config_settings {
@@ -83,7 +84,9 @@ struct config_settings {
 	uint64_t max_sessions;
 	uint64_t pool;
 	uint64_t max_output_mb;
-	uint64_t write_max_mb, upload_max_mb, download_max_mb;
+	uint64_t write_max_mb, upload_max_mb, download_max_mb, import_max_mb;
+	const char *import_base; /* an absolute URL that does not end in a slash */
+	const char *import_host; /* of it: a name, or an address without brackets */
 	uint64_t max_connections;
 	const char *trusted_proxies; /* comma list */
 	const char *runtime;	     /* "native" or "oci:<path>" */

@@ -55,6 +55,7 @@ struct daemon {
 	uv_loop_t loop;
 	struct config *config; /* owned */
 	char *state_path;      /* owned: <state>/state */
+	char *tmp_path;	       /* owned: <state>/state/tmp */
 	char *lost_path;       /* owned */
 	char *egress_path;     /* owned: where the gateway's events are */
 	struct store *store;
@@ -170,6 +171,7 @@ static int parse_arguments(struct daemon *d, int argc, char **argv, struct err *
 		return err_set(err, EINVAL,
 			       "airlockd is started by airlock-launcher: airlockd --state-dir DIR");
 	d->state_path = mem_printf("%s/state", argv[2]);
+	d->tmp_path = mem_printf("%s/tmp", d->state_path);
 	d->egress_path = mem_printf("%s/egress", argv[2]);
 	return 0;
 }
@@ -254,8 +256,7 @@ static int prepare(struct daemon *d, int argc, char **argv, struct err *err)
 	}
 	config_warn(d->config, on_warning, NULL);
 	tune(d);
-	_cleanup_free_ char *tmp = mem_printf("%s/tmp", d->state_path);
-	r = make_folder(tmp, err);
+	r = make_folder(d->tmp_path, err);
 	const struct confine_dir dirs[] = {
 		{ .path = d->state_path },
 		/* The gateway writes there; where there is none there may be no such directory. */
@@ -364,6 +365,10 @@ static int open_core(struct daemon *d, struct err *err)
 		.n_templates = s->n_templates,
 		.imported = s->imported,
 		.runtime_name = "native",
+		.tmp_dir = d->tmp_path,
+		.import_base = s->import_base,
+		.import_host = s->import_host,
+		.import_max = s->import_max_mb * MIB,
 		.ephemeral = s->ephemeral,
 		.snapshot_keep_us = (int64_t)s->snapshot_days * DAY_US,
 		.lost_file = d->lost_path,
@@ -472,14 +477,13 @@ static void on_ready(void *data, const struct err *refused)
 static int open_runtime(struct daemon *d, struct err *err)
 {
 	const struct config_settings *s = config_settings(d->config);
-	_cleanup_free_ char *tmp = mem_printf("%s/tmp", d->state_path);
 	const struct native_config config = {
 		.launcher_fd = LAUNCHER_FD,
 		.pool = (unsigned)s->pool,
 		.pool_all = POOL_ALL,
 		.running_max = COMMANDS_PER_CPU * d->cpus,
 		.idle_ms = POOL_IDLE_MS,
-		.tmp_dir = tmp,
+		.tmp_dir = d->tmp_path,
 		.lost = on_launcher_lost,
 		.policy = on_policy,
 	};
@@ -540,6 +544,7 @@ int main(int argc, char **argv)
 	int status = prepare(&d, argc, argv, &err) < 0 ? refuse(&err) : run(&d);
 	config_free(d.config);
 	free(d.state_path);
+	free(d.tmp_path);
 	free(d.lost_path);
 	free(d.egress_path);
 	fd_close(&d.listen_fd);

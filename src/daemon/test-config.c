@@ -130,6 +130,22 @@ static void each_bad_value_is_refused_with_its_name_and_a_sentence(void **state)
 		  "limit" },
 		{ KEY ";SANDBOX_LOG_LEVEL=trace",
 		  "SANDBOX_LOG_LEVEL: 'trace' is not one of error, warn, info, debug" },
+		{ KEY ";SANDBOX_GITHUB_BASE=https://mirror.example.com/?x",
+		  "SANDBOX_GITHUB_BASE: '" },
+		{ KEY ";SANDBOX_GITHUB_BASE=https://mirror.example.com/#x",
+		  "SANDBOX_GITHUB_BASE: '" },
+		{ KEY ";SANDBOX_GITHUB_BASE=https://x@mirror.example.com",
+		  "SANDBOX_GITHUB_BASE: '" },
+		{ KEY ";SANDBOX_GITHUB_BASE=https://127.1", "SANDBOX_GITHUB_BASE: '" },
+		{ KEY ";SANDBOX_GITHUB_BASE=https://0x7f000001", "SANDBOX_GITHUB_BASE: '" },
+		{ KEY ";SANDBOX_GITHUB_BASE=https://1.2.3.4.5", "SANDBOX_GITHUB_BASE: '" },
+		{ KEY ";SANDBOX_GITHUB_BASE=http://127.0.0.1.example.com",
+		  "SANDBOX_GITHUB_BASE: '" },
+		{ KEY ";SANDBOX_GITHUB_BASE=github.com", "SANDBOX_GITHUB_BASE: '" },
+		{ KEY ";SANDBOX_GITHUB_BASE=https://", "SANDBOX_GITHUB_BASE: '" },
+		{ KEY ";SANDBOX_IMPORT_MAX_MB=0",
+		  "SANDBOX_IMPORT_MAX_MB: '0' is not a whole number from 1 to 65536" },
+		{ KEY ";SANDBOX_IMPORT_MAX_MB=65537", "SANDBOX_IMPORT_MAX_MB: '65537' is not" },
 		{ KEY ";SANDBOX_GITHUB_BASE=http://mirror.example.com",
 		  "SANDBOX_GITHUB_BASE: 'http://mirror.example.com' is not an absolute https URL "
 		  "(http only to a loopback address)" },
@@ -285,6 +301,10 @@ static void nothing_set_gives_the_defaults(void **state)
 	assert_int_equal(s->write_max_mb, 64);
 	assert_int_equal(s->upload_max_mb, 50);
 	assert_int_equal(s->download_max_mb, 512);
+	assert_int_equal(s->import_max_mb, 100);
+	assert_string_equal(s->import_base, "https://github.com");
+	assert_string_equal(s->import_host, "github.com");
+	assert_null(s->launcher.import_base);
 	assert_int_equal(s->max_connections, 4096);
 	assert_int_equal(s->n_templates, 2);
 	assert_string_equal(s->templates[0], "sandbox-base:latest");
@@ -312,6 +332,29 @@ static void a_policy_switches_egress_on_and_a_blank_one_does_not(void **state)
 		assert_int_equal(config_check(c, &err), 0);
 		assert_int_equal(config_settings(c)->launcher.egress, rows[i].egress);
 		assert_null(config_settings(c)->launcher.egress_policy_file);
+	}
+}
+
+static void the_base_of_imports_is_taken_apart(void **state)
+{
+	static const struct {
+		const char *lines, *base, *host;
+	} rows[] = {
+		{ KEY ";SANDBOX_GITHUB_BASE=https://Mirror.test:8443//", "https://Mirror.test:8443",
+		  "Mirror.test" },
+		{ KEY ";SANDBOX_GITHUB_BASE=http://[::1]:9000/git/", "http://[::1]:9000/git",
+		  "::1" },
+		{ KEY ";SANDBOX_GITHUB_BASE=https://10.0.0.1", "https://10.0.0.1", "10.0.0.1" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		_cleanup_config_ struct config *c = load(rows[i].lines);
+		struct err err;
+		assert_int_equal(config_check(c, &err), 0);
+		const struct config_settings *s = config_settings(c);
+		assert_string_equal(s->import_base, rows[i].base);
+		assert_string_equal(s->import_host, rows[i].host);
+		assert_string_equal(s->launcher.import_base, rows[i].base);
 	}
 }
 
@@ -672,6 +715,7 @@ int main(void)
 		T(each_good_value_is_taken),
 		T(nothing_set_gives_the_defaults),
 		T(a_policy_switches_egress_on_and_a_blank_one_does_not),
+		T(the_base_of_imports_is_taken_apart),
 		T(settings_of_egress_reach_the_launcher),
 		T(the_policy_is_kept_expanded),
 		T(airlockd_starts_with_the_policy_that_serve_has_read),

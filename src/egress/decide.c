@@ -139,22 +139,28 @@ static enum egress_code judge_first_bytes(const struct egress_question *q)
 	return same ? EGRESS_OK : EGRESS_SNI_MISMATCH;
 }
 
+/* Whether bytes of a tenant would follow. */
+static bool is_tunnel(const struct egress_question *q)
+{
+	return q->via == EGRESS_PROXY || q->via == EGRESS_DIRECT;
+}
+
 enum egress_code egress_decide(const struct egress_question *q)
 {
 	enum egress_code code;
 
-	if (q->via != EGRESS_DNS && !q->is_connect)
+	if (is_tunnel(q) && !q->is_connect)
 		return EGRESS_NOT_CONNECT;
 	if (!q->policy)
 		return EGRESS_POLICY_MISSING;
-	if (q->via != EGRESS_DNS && q->port != 443)
+	if (is_tunnel(q) && q->port != 443)
 		return EGRESS_PORT;
 	code = judge_host(q);
 	if (!code)
 		code = judge_addresses(q);
-	if (!code && q->via != EGRESS_DNS)
+	if (!code && is_tunnel(q))
 		code = judge_tunnels(q);
-	if (!code && q->via != EGRESS_DNS)
+	if (!code && is_tunnel(q))
 		code = judge_first_bytes(q);
 	return code;
 }

@@ -15,7 +15,13 @@
 #include "base/inet.h"
 #include "egress/host.h"
 
-enum egress_via { EGRESS_PROXY, EGRESS_DIRECT, EGRESS_DNS };
+enum egress_via {
+	EGRESS_PROXY,
+	EGRESS_DIRECT,
+	EGRESS_DNS,
+	EGRESS_FETCH, /* a download of airlockd's: its names and their addresses are judged, the
+			 rest is gateway/hop.h's */
+};
 
 enum egress_code {
 	EGRESS_OK = 0,
@@ -67,7 +73,7 @@ struct egress_question {
 	enum egress_via via;
 	bool is_connect; /* PROXY: the method is CONNECT. DIRECT to port 80: false */
 	const struct egress_policy *policy; /* NULL: session ended or policy not loaded */
-	uint16_t port;			    /* 0: unreadable. DNS: not looked at */
+	uint16_t port;			    /* 0: unreadable. DNS, FETCH: not looked at */
 	/* NULL: not known yet (DIRECT before the ClientHello): rung 4 is left out. DIRECT: the TLS
 	 * server name once it is known. */
 	const struct egress_host *host;

@@ -128,6 +128,7 @@ const char *egress_via_name(enum egress_via via)
 		[EGRESS_PROXY] = "proxy",
 		[EGRESS_DIRECT] = "direct",
 		[EGRESS_DNS] = "dns",
+		[EGRESS_FETCH] = "fetch",
 	};
 
 	return names[via];

@@ -365,6 +365,35 @@ static void an_empty_policy_allows_nothing(void **state)
 	assert_false(egress_policy_allows(&policy, STR("wild.example")));
 }
 
+static void of_a_download_names_and_addresses_are_judged(void **state)
+{
+	static const struct {
+		const char *host, *addr;
+		enum egress_code code;
+	} table[] = {
+		{ "allowed.example", "8.8.8.8", EGRESS_OK },
+		{ "other.example", "8.8.8.8", EGRESS_NO_RULE },
+		{ "8.8.8.8", "8.8.8.8", EGRESS_LITERAL },
+		{ "allowed.example", "10.0.0.1", EGRESS_ADDR_CLASS },
+		{ "allowed.example", "169.254.169.254", EGRESS_ADDR_CLASS },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+		struct inet_addr addr = addr_of(table[i].addr);
+		struct egress_question q = { .via = EGRESS_FETCH,
+					     .policy = &policy,
+					     .host = host_of(table[i].host),
+					     .resolved = true,
+					     .addrs = &addr,
+					     .n_addrs = 1 };
+		assert_int_equal(egress_decide(&q), table[i].code);
+		q.policy = NULL;
+		assert_int_equal(egress_decide(&q), EGRESS_POLICY_MISSING);
+	}
+	struct egress_question forgotten = { .via = EGRESS_FETCH, .policy = &policy };
+	assert_int_equal(egress_decide(&forgotten), EGRESS_BAD_HOST);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -377,6 +406,7 @@ int main(void)
 		cmocka_unit_test(a_host_that_was_forgotten_is_a_refusal),
 		cmocka_unit_test(the_server_name_is_the_connect_host_in_any_spelling),
 		cmocka_unit_test(an_empty_policy_allows_nothing),
+		cmocka_unit_test(of_a_download_names_and_addresses_are_judged),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -19,13 +19,15 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "gateway/attempt.h"
+#include "gateway/fetch.h"
 #include "gateway/gateway.h"
 #include "gateway/handle.h"
 
 #define BIT(type) (UINT64_C(1) << (type))
 #define LAUNCHER_ACCEPTED (BIT(LG_SANDBOX) | BIT(LG_GONE) | BIT(LG_DAEMON))
 #define DAEMON_OPEN \
-	(BIT(DG_SESSION) | BIT(DG_SESSION_END) | BIT(DG_BIND) | BIT(DG_READY) | BIT(DG_LIVE))
+	(BIT(DG_SESSION) | BIT(DG_SESSION_END) | BIT(DG_BIND) | BIT(DG_READY) | BIT(DG_LIVE) | \
+	 BIT(DG_FETCH) | BIT(DG_FETCH_END))
 /* Messages per turn of the loop and socket. */
 #define BATCH 64
 #define LIVE_MAX (EGRESS_TUNNELS_SESSION * 2u)
@@ -128,6 +130,11 @@ static int take_from_daemon(struct gateway *g, struct wire_msg *msg)
 		return 0;
 	case DG_LIVE:
 		return on_live(g, msg);
+	case DG_FETCH:
+		return fetch_start(g, msg);
+	case DG_FETCH_END:
+		fetch_end(g, msg->head.id);
+		return 0;
 	}
 	return -EPROTO;
 }
@@ -140,6 +147,7 @@ static int on_new_daemon(struct gateway *g, struct wire_msg *msg)
 {
 	struct msg_hello hello = { 0 };
 
+	fetches_end(g);
 	handle_drop_poll(&g->daemon.poll);
 	fd_close(&g->daemon.fd);
 	g->daemon.fd = take_fd(&msg->fds[0]);
@@ -191,10 +199,12 @@ static void ended(struct gateway *g, struct peer_link *link)
 {
 	handle_drop_poll(&link->poll);
 	fd_close(&link->fd);
-	if (link == &g->launcher)
+	if (link == &g->launcher) {
 		uv_stop(g->loop);
-	else
-		uv_timer_start(g->alone, on_alone, GATEWAY_ALONE_MS, 0);
+		return;
+	}
+	fetches_end(g);
+	uv_timer_start(g->alone, on_alone, GATEWAY_ALONE_MS, 0);
 }
 
 static void drain(struct gateway *g, struct peer_link *link, const struct wire_pair *pair,

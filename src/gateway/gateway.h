@@ -11,6 +11,7 @@
  *   stub      the name server that faces the sandboxes
  *   resolver  the real one, for names that a rule allows
  *   own       the addresses of this host
+ *   fetch     downloads for airlockd: steps by hop, each a transfer, trusting what trust reads
  *
  * Everything runs on the loop thread. The decision itself is egress/decide.h: every way in asks it
  * and none decides by itself.
@@ -24,7 +25,9 @@
 #include "base/list.h"
 #include "base/str.h"
 #include "egress/decide.h"
+#include "gateway/hop.h"
 #include "ipc/messages.h"
+#include "loop/task.h"
 #include "sandbox/layout.h"
 
 #define GATEWAY_HEAD_MAX (16u * 1024)
@@ -59,6 +62,7 @@ struct peer_link {
 
 struct gateway {
 	uv_loop_t *loop;
+	struct task_queue tasks;
 	struct gateway_options options;
 	int log_dir; /* owned */
 
@@ -71,6 +75,9 @@ struct gateway {
 	struct own *own;	   /* owned */
 	unsigned n_tunnels;
 	uint64_t next_conn;
+	struct hop_base import_base; /* what the operator named, if anything */
+	struct list fetches;
+	unsigned n_fetches;
 	unsigned hurry; /* tests: times are divided by it; 1 */
 };
 

@@ -3,7 +3,7 @@
  * airlock-gateway: start and end. The launcher executes it as its own user, with its socket as
  * descriptor 3 and
  *
- *   airlock-gateway --log-dir DIR --log-days N --dns LIST
+ *   airlock-gateway --log-dir DIR --log-days N --dns LIST [--import-base URL]
  *
  * Exit status: 0 the launcher has ended, 78 refused (configuration or host), 1 failed.
  */
@@ -19,12 +19,15 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/num.h"
+#include "gateway/fetch.h"
 #include "gateway/gateway.h"
 #include "gateway/handle.h"
 #include "gateway/journal.h"
 #include "gateway/own.h"
 #include "gateway/relay.h"
 #include "gateway/resolver.h"
+#include "gateway/transfer.h"
+#include "gateway/trust.h"
 #include "sandbox/confine.h"
 #include "sandbox/filter.h"
 #include "sandbox/knobs.h"
@@ -52,6 +55,8 @@ static int parse(int argc, char **argv, struct gateway *g, struct err *err)
 			good = num_parse(str_of(argv[i + 1]), 1, 3650, &o->log_days);
 		else if (!strcmp(argv[i], "--dns"))
 			o->dns = argv[i + 1];
+		else if (!strcmp(argv[i], "--import-base"))
+			good = hop_base_parse(str_of(argv[i + 1]), &g->import_base);
 #ifdef AIRLOCK_TEST_KNOBS
 		else if (!strcmp(argv[i], "--hurry"))
 			good = num_parse(str_of(argv[i + 1]), 1, 10000, &hurry);
@@ -96,13 +101,18 @@ static void on_signal(uv_signal_t *signal, int number)
 	uv_stop(signal->loop);
 }
 
-/* Outgoing TCP goes to 443, and to name servers when an answer is long. */
+/* Outgoing TCP goes to 443, to name servers when an answer is long, and to the base of imports
+ * where the operator has named another one. */
 static int confine(struct gateway *g, struct err *err)
 {
-	static const uint16_t ports[] = { 443, 53 };
-	const struct confine_dir dirs[] = { { .path = g->options.log_dir } };
+	const uint16_t ports[] = { 443, 53, g->import_base.port };
+	const struct confine_dir dirs[] = {
+		{ .path = g->options.log_dir },
+		{ .path = TRUST_DIR, .read_only = true },
+	};
+	size_t n_ports = ARRAY_SIZE(ports) - !g->import_base.given;
 	/* Whether a server may run without landlock is the launcher's to say. */
-	int r = confine_files(dirs, ARRAY_SIZE(dirs), ports, ARRAY_SIZE(ports), true, err);
+	int r = confine_files(dirs, ARRAY_SIZE(dirs), ports, n_ports, true, err);
 
 	return r < 0 ? r : filter_load(&filter_gateway, err);
 }
@@ -116,12 +126,15 @@ static int open_parts(struct gateway *g, struct err *err)
 	if (r >= 0)
 		r = resolver_open(g->loop, g->options.dns, (int)gateway_ms(g, RESOLVER_TRY_MS),
 				  &g->resolver, err);
+	if (r >= 0)
+		r = transfer_init(err);
 	return r;
 }
 
 /* Every open tunnel gets its last line, every counted denial its event. */
 static void end_all(struct gateway *g)
 {
+	fetches_end(g);
 	control_close(g);
 	for (size_t i = 0; i < LAYOUT_SLOTS; i++)
 		if (g->sandboxes[i])
@@ -130,7 +143,9 @@ static void end_all(struct gateway *g)
 	sessions_end_stale(g);
 	resolver_close(g->resolver);
 	own_close(g->own);
+	task_queue_close(&g->tasks, NULL);
 	relay_fini();
+	transfer_fini();
 }
 
 int main(int argc, char **argv)
@@ -150,6 +165,8 @@ int main(int argc, char **argv)
 		return 1;
 	g.loop = &loop;
 	list_init(&g.sessions);
+	list_init(&g.fetches);
+	task_queue_init(&g.tasks, &loop);
 	/* Unique over restarts, and below 2^53 until the year 2242: a million a second. */
 	g.next_conn = (uint64_t)(clock_wall_us() / 1000000) << 20 | 1;
 	uv_signal_init(&loop, &term);

@@ -1,40 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/fd.h"
 #include "base/mem.h"
 #include "egress/rule.h"
 #include "gateway/attempt.h"
 #include "gateway/gateway.h"
 #include "gateway/journal.h"
+#include "gateway/spec.h"
 
-#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL)
 #define SESSION_ID_MAX 64u
 #define TENANT_MAX 256u
-
-/* The whole memfd, NUL-terminated. NULL: not a sealed file of a sane size, or not readable. */
-static char *read_spec(int fd, size_t *ret_len)
-{
-	struct stat st;
-	int seals = fcntl(fd, F_GET_SEALS);
-
-	if (seals < 0 || (seals & SEALS) != SEALS || fstat(fd, &st) < 0 ||
-	    st.st_size < (off_t)sizeof(struct egress_spec) || st.st_size > EGRESS_SPEC_MAX)
-		return NULL;
-	size_t len = (size_t)st.st_size;
-	char *data = mem_new(1, len + 1);
-	if (pread(fd, data, len, 0) != (ssize_t)len) {
-		free(data);
-		return NULL;
-	}
-	*ret_len = len;
-	return data;
-}
 
 /* A text of len bytes and its NUL, which is the only one in it. */
 static const char *take_text(struct str *rest, size_t len)
@@ -77,9 +54,11 @@ static bool take_rules(struct session *s, struct str rest, uint32_t n)
 static bool parse(struct session *s, size_t len)
 {
 	struct egress_spec head;
-	struct str rest = { s->spec + sizeof(head), len - sizeof(head) };
 
+	if (len < sizeof(head))
+		return false;
 	memcpy(&head, s->spec, sizeof(head));
+	struct str rest = { s->spec + sizeof(head), len - sizeof(head) };
 	if (head.magic != EGRESS_SPEC_MAGIC || head.n_rules > EGRESS_SPEC_RULES_MAX ||
 	    head.session_len > SESSION_ID_MAX || head.tenant_len > TENANT_MAX)
 		return false;
@@ -131,7 +110,7 @@ int session_add(struct gateway *g, uint32_t number, int fd)
 	struct session *s = mem_new(1, sizeof(*s));
 	size_t len;
 
-	s->spec = read_spec(fd, &len);
+	s->spec = spec_read(fd, EGRESS_SPEC_MAX, &len);
 	s->number = number;
 	s->refs = 1;
 	if (!number || !s->spec || !parse(s, len) || session_find(g, number)) {

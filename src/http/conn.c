@@ -319,6 +319,8 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *data)
 		/* The client may have closed its direction only and still wait for answers. */
 		conn->eof = true;
 		conn->reading = false;
+		if (conn->x)
+			exchange_on_eof(conn->x);
 	} else if (n < 0) {
 		conn_close(conn);
 		return;

@@ -128,8 +128,10 @@ struct http_exchange {
 	uint64_t length_left; /* of an answer with a length */
 	void (*drained)(void *data);
 	void *drained_data;
-	bool wants_drained; /* http_write said false */
-	bool owes_gone;	    /* the task tells the handler and frees */
+	bool wants_drained;	     /* http_write said false */
+	void (*hung_up)(void *data); /* NULL: nobody wants to know */
+	void *hung_up_data;
+	bool owes_gone; /* the task tells the handler and frees */
 };
 
 struct http_server {
@@ -197,6 +199,8 @@ void exchange_free(struct http_exchange *x);
 /* The connection is gone; the handler still has the exchange. */
 void exchange_detach(struct http_exchange *x);
 void exchange_on_written(struct http_exchange *x, size_t queued);
+/* Nothing more comes from the client. */
+void exchange_on_eof(struct http_exchange *x);
 
 /* body.c */
 /* Takes what the body can use from conn->view. Changes body_state. Returns false on bad framing. */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "http/conn.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "base/random.h"
@@ -17,6 +18,10 @@ static void on_task(struct task *task)
 		if (x->want.gone)
 			x->want.gone(x->want.data);
 		exchange_free(x);
+	} else if (x->hung_up) {
+		void (*hung_up)(void *data) = x->hung_up;
+		x->hung_up = NULL;
+		hung_up(x->hung_up_data);
 	} else if (x->wants_drained) {
 		x->wants_drained = false;
 		if (x->drained)
@@ -88,8 +93,23 @@ void exchange_detach(struct http_exchange *x)
 		body_release(x);
 		x->owes_gone = true;
 	}
-	if (is_waiting || x->wants_drained)
+	if (is_waiting || x->hung_up || x->wants_drained)
 		task_queue_add(&x->server->tasks, &x->task);
+}
+
+void exchange_on_eof(struct http_exchange *x)
+{
+	if (x->hung_up)
+		task_queue_add(&x->server->tasks, &x->task);
+}
+
+void http_on_hangup(struct http_exchange *x, void (*hung_up)(void *data), void *data)
+{
+	assert(!x->begun);
+	x->hung_up = hung_up;
+	x->hung_up_data = data;
+	if (!x->conn || x->conn->eof)
+		exchange_on_eof(x);
 }
 
 void exchange_on_written(struct http_exchange *x, size_t queued)

@@ -93,6 +93,11 @@ const char *http_exchange_id(const struct http_exchange *x);
 const char *http_exchange_peer(const struct http_exchange *x);
 /* Whether the client hung up. */
 bool http_exchange_is_gone(const struct http_exchange *x);
+/* For an exchange whose body was read, or has none, and that is not answered yet: hung_up(data) is
+ * called once, from the loop, when the client hangs up or ends its sending direction, also when it
+ * had done so before. It cannot be told which; whoever asks takes the second for the first. Not
+ * after the answer. */
+void http_on_hangup(struct http_exchange *x, void (*hung_up)(void *data), void *data);
 
 /* ---- Request body ---- */
 

@@ -503,6 +503,46 @@ static void a_half_closed_client_gets_its_answers(void **state)
 	rig_close(&rig);
 }
 
+static void count_hangup(void *data)
+{
+	++*(unsigned *)data;
+}
+
+static void whoever_wants_to_hears_that_the_client_is_gone(void **state)
+{
+	for (unsigned how = 0; how < 4; how++) {
+		const struct linger now = { 1, 0 };
+		struct rig rig;
+		struct client c;
+		unsigned hung_up = 0;
+		rig_open(&rig);
+		client_open(&c, &rig);
+		assert_true(client_say(&c, GET("/late")));
+		/* It may have happened before anybody asks. */
+		if (how == 2)
+			shutdown(c.fd, SHUT_WR);
+		rig_turn(&rig, 10);
+		http_on_hangup(rig.held, count_hangup, &hung_up);
+		assert_int_equal(hung_up, 0);
+		if (how == 0)
+			setsockopt(c.fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+		if (how == 0)
+			client_close(&c);
+		else if (how == 1)
+			shutdown(c.fd, SHUT_WR);
+		rig_turn(&rig, 10);
+		assert_int_equal(hung_up, how < 3);
+		assert_int_equal(http_exchange_is_gone(rig.held), how == 0);
+		/* After the answer nobody is told. */
+		rig_answer_held(&rig, STR("late"));
+		if (how > 0)
+			client_close(&c);
+		rig_turn(&rig, 10);
+		assert_int_equal(hung_up, how < 3);
+		rig_close(&rig);
+	}
+}
+
 /* ---- Who is asking ---- */
 
 static void the_forwarded_address_counts_from_trusted_proxies_only(void **state)
@@ -576,6 +616,7 @@ int main(void)
 		cmocka_unit_test(head_gets_the_length_and_no_body),
 		cmocka_unit_test(no_content_has_no_length),
 		cmocka_unit_test(a_half_closed_client_gets_its_answers),
+		cmocka_unit_test(whoever_wants_to_hears_that_the_client_is_gone),
 		cmocka_unit_test(the_forwarded_address_counts_from_trusted_proxies_only),
 		cmocka_unit_test(a_bad_list_of_proxies_is_an_error),
 	};

@@ -112,6 +112,8 @@ static const struct wire_type dg[] = {
 	MSG(DG_BIND, sizeof(struct dg_bind), 0, 0),
 	MSG(DG_READY, 0, 0, 0),
 	MSG(DG_LIVE, sizeof(struct dg_session), 0, 0),
+	MSG(DG_FETCH, sizeof(struct dg_fetch), 2, 2),
+	MSG(DG_FETCH_END, 0, 0, 0),
 };
 PAIR(dg, dg);
 
@@ -119,6 +121,7 @@ static const struct wire_type gd[] = {
 	MSG(GD_HELLO, sizeof(struct msg_hello), 0, 0),
 	MSG(GD_DENIED, sizeof(struct gd_denied), 0, 0),
 	MSG(GD_LIVE, sizeof(struct gd_live), 1, 1),
+	MSG(GD_FETCHED, sizeof(struct gd_fetched), 0, 0),
 };
 PAIR(gd, gd);
 
@@ -128,3 +131,4 @@ _Static_assert(sizeof(struct wire_head) + sizeof(struct bl_failed) <= WIRE_MAX, 
 _Static_assert(sizeof(struct wire_head) + sizeof(struct msg_done) <= WIRE_MAX, "fits");
 _Static_assert(sizeof(struct wire_head) + sizeof(struct ld_sandbox) <= WIRE_MAX, "fits");
 _Static_assert(sizeof(struct wire_head) + sizeof(struct gd_denied) <= WIRE_MAX, "fits");
+_Static_assert(sizeof(struct wire_head) + sizeof(struct gd_fetched) <= WIRE_MAX, "fits");

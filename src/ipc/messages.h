@@ -309,6 +309,10 @@ enum dg_type {
 			       come before LG_SANDBOX; replaces an earlier one */
 	DG_READY = 5,	    /* empty */
 	DG_LIVE = 6,	    /* struct dg_session; GD_LIVE */
+	DG_FETCH = 7,	    /* struct dg_fetch + specification memfd, file that is open for writing:
+			       GET an URL into it from offset 0; GD_FETCHED with the id */
+	DG_FETCH_END = 8,   /* empty; the id of a DG_FETCH, which may be over: no answer follows one
+			       that is not */
 };
 
 struct dg_session {
@@ -338,11 +342,33 @@ struct egress_spec {
 	uint32_t reserved;
 };
 
+struct dg_fetch {
+	uint64_t max_bytes;
+	uint32_t timeout_ms; /* of all of it */
+	uint32_t reserved;
+};
+
+/* The specification memfd of DG_FETCH, sealed (shrink, grow, write, seal): this head, then the URL
+ * and n_hosts hosts, each with its NUL. A host is a name in lower case or an address without
+ * brackets. */
+#define FETCH_SPEC_MAGIC 0x31465841u /* "AXF1" */
+#define FETCH_SPEC_HOSTS_MAX 8u
+#define FETCH_SPEC_URL_MAX 2048u
+#define FETCH_SPEC_MAX (8u * 1024u)
+
+struct fetch_spec {
+	uint32_t magic;
+	uint32_t n_hosts;
+	uint32_t url_len;   /* without NUL */
+	uint32_t hosts_len; /* all hosts with their NULs */
+};
+
 enum gd_type {
-	GD_HELLO = 1,  /* struct msg_hello; first */
-	GD_DENIED = 2, /* struct gd_denied, sent before the tenant can see the refusal: whoever
-			  reads this socket after the end of a command has every refusal of it */
-	GD_LIVE = 3,   /* struct gd_live + memfd with n struct egress_live */
+	GD_HELLO = 1,	/* struct msg_hello; first */
+	GD_DENIED = 2,	/* struct gd_denied, sent before the tenant can see the refusal: whoever
+			   reads this socket after the end of a command has every refusal of it */
+	GD_LIVE = 3,	/* struct gd_live + memfd with n struct egress_live */
+	GD_FETCHED = 4, /* struct gd_fetched: the file is not written to any more */
 };
 
 struct gd_denied {
@@ -360,6 +386,23 @@ struct egress_live {
 	uint64_t conn; /* number of the log */
 	uint64_t bytes_up;
 	uint64_t bytes_down;
+};
+
+enum fetch_end {
+	FETCH_OK = 0,	     /* bytes are in the file */
+	FETCH_STATUS = 1,    /* the last answer was no 200: status */
+	FETCH_TOO_LARGE = 2, /* than max_bytes */
+	FETCH_REDIRECT = 3,  /* text: where to, which is not allowed */
+	FETCH_FAILED = 4,    /* text: why */
+	FETCH_NO_SPACE = 5,  /* the file could not be written */
+	FETCH_ENDS = 6,
+};
+
+struct gd_fetched {
+	uint32_t end;	 /* enum fetch_end */
+	uint32_t status; /* of the last answer; 0: there was none */
+	uint64_t bytes;
+	char text[MSG_TEXT]; /* "" or as above */
 };
 
 /* ---- launcher -> init ------------------------------------------------------------------------ */
@@ -421,7 +464,7 @@ enum file_op {
 			   then ID_FILE_END */
 	FILE_WRITE = 2, /* pipe: read end, the worker reads to the end, commits only when exactly
 			   size bytes came; ID_FILE_END (size) */
-	FILE_STAT = 3,	/* no pipe; ID_FILE_END (size, mode) */
+	FILE_STAT = 3,	/* no pipe; FILE_NO_FOLLOW; ID_FILE_END (size, mode) */
 	FILE_USAGE = 4, /* no pipe; allocated bytes and inodes of the whole tree; ID_FILE_END */
 	FILE_LIST = 5,	/* pipe: write end, struct file_entry and its texts for each entry beneath
 			   the  folder, sorted by path in byte order, those behind the second path
@@ -436,7 +479,8 @@ enum file_op {
 			    first, then the bytes, then ID_FILE_END (size: bytes) */
 	FILE_UNPACK = 10, /* pipe: read end, a tar in gzip, unpacked without its first component
 			     into the folder, which must not exist; ID_FILE_END (size: regular
-			     files); nothing is left of one that failed */
+			     files, used: bytes that it added, at most); nothing is left of one that
+			     failed */
 	FILE_TRIM = 11,	  /* no pipe; the workspace becomes what the folder holds (snapshots);
 			     ID_FILE_END (as FILE_USAGE) */
 	FILE_MERGE = 12,  /* pipe: write end, for the path of FILE_ERR_CONFLICT; what LAYOUT_SOURCE
@@ -444,7 +488,11 @@ enum file_op {
 			     anything is changed; ID_FILE_END (size: allocated bytes it needed) */
 };
 
-enum file_flag { FILE_RECURSIVE = 1u << 0, FILE_REPLACE = 1u << 1 };
+enum file_flag {
+	FILE_RECURSIVE = 1u << 0,
+	FILE_REPLACE = 1u << 1,
+	FILE_NO_FOLLOW = 1u << 2, /* what the path itself names, a link too */
+};
 
 /* One entry of FILE_LIST; then path_len and target_len bytes, without NUL. */
 struct file_entry {
@@ -461,7 +509,8 @@ struct file_entry {
 struct di_file {
 	uint32_t op;
 	uint32_t mode; /* FILE_WRITE: of a new file; an old file keeps its own */
-	uint64_t size; /* FILE_WRITE: announced bytes, or FILE_SIZE_UNKNOWN */
+	uint64_t size; /* FILE_WRITE: announced bytes, or FILE_SIZE_UNKNOWN; FILE_UNPACK: bytes
+			  that must fit beside what is there before anything is unpacked */
 	uint64_t max;  /* FILE_READ: larger files are refused with FILE_ERR_TOO_LARGE; FILE_WRITE of
 			  unknown size: the same; FILE_LIST, FILE_PACK: see there */
 	uint64_t quota; /* FILE_WRITE, FILE_UNPACK, FILE_MERGE: bytes that the tree may use; 0 =
@@ -535,6 +584,7 @@ enum file_archive_fault {
 	FILE_ARCHIVE_KIND = 3,	 /* a device or another thing that is no file, folder or link */
 	FILE_ARCHIVE_LINK = 4,	 /* a hard link to outside of the archive */
 	FILE_ARCHIVE_LIMIT = 5,	 /* too many entries, or too large when unpacked */
+	FILE_ARCHIVE_TIME = 6,	 /* it takes too long */
 };
 
 struct id_file {
@@ -543,7 +593,8 @@ struct id_file {
 	uint32_t mode;
 	uint32_t reserved;
 	uint64_t size; /* of the file, or what was written; FILE_USAGE: allocated bytes */
-	uint64_t used; /* FILE_ERR_QUOTA: what the tree would use; FILE_USAGE: inodes */
+	uint64_t used; /* FILE_ERR_QUOTA: what the tree would use, of FILE_UNPACK what it used
+			  before; FILE_USAGE: inodes */
 	uint64_t reserved2;
 };
 

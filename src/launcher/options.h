@@ -24,12 +24,13 @@ struct launcher_options {
 	uint64_t volume_size_mb; /* 0: the default */
 	int volumes;		 /* VOLUMES_... */
 	bool single;
-	/* Egress; NULL: no sandbox of this server has it, and there is no gateway. */
+	/* The gateway's; NULL: there is none, and no sandbox of this server has egress. */
 	const char *egress_user;
 	const char *egress_log_dir;	/* absolute */
 	const char *egress_dns;		/* comma list of addresses */
 	const char *egress_policy_file; /* NULL: SIGHUP reads no policy */
 	uint64_t egress_log_days;
+	const char *import_base;		/* for the gateway alone; NULL: the contract's */
 	const char *images[OPTIONS_IMAGES_MAX]; /* "NAME=TARFILE" */
 	unsigned n_images;
 };

@@ -200,14 +200,19 @@ int peer_start_gateway(struct peer *p, struct launcher *l, struct err *err)
 {
 	const struct launcher_options *o = &l->options;
 	char days[24];
-	const char *words[12] = { "airlock-gateway", "--log-dir", o->egress_log_dir,
+	const char *words[14] = { "airlock-gateway", "--log-dir", o->egress_log_dir,
 				  "--log-days",	     days,	  "--dns",
 				  o->egress_dns };
+	size_t n = 7;
 	int fds[] = { -1 };
 	struct program x = { words, fds, ARRAY_SIZE(fds), l->gateway_user, l->gateway_group };
 
 	snprintf(days, sizeof(days), "%llu", (unsigned long long)o->egress_log_days);
-	add_test_words(words + 7);
+	if (o->import_base) {
+		words[n++] = "--import-base";
+		words[n++] = o->import_base;
+	}
+	add_test_words(words + n);
 	return start_program(p, l, &x, fds, err);
 }
 

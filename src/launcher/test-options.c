@@ -46,6 +46,8 @@ static void all_options_are_read(void **state)
 					     "/l",
 					     "--egress-log-days",
 					     "7",
+					     "--import-base",
+					     "https://git.test",
 					     "--egress-dns",
 					     "9.9.9.9",
 					     "--image",
@@ -70,6 +72,7 @@ static void all_options_are_read(void **state)
 	assert_string_equal(o.egress_log_dir, "/l");
 	assert_int_equal(o.egress_log_days, 7);
 	assert_string_equal(o.egress_dns, "9.9.9.9");
+	assert_string_equal(o.import_base, "https://git.test");
 }
 
 static void bad_values_are_refused_by_name(void **state)

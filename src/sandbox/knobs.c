@@ -32,6 +32,7 @@ static const char *const names[KNOB_COUNT] = {
 	[KNOB_EGRESS_RULES] = "egress_rules",
 	[KNOB_EGRESS_ADDRESS] = "egress_address",
 	[KNOB_EGRESS_SNI] = "egress_sni",
+	[KNOB_FETCH_TLS] = "fetch_tls",
 };
 
 bool knob_parse(const char *list)

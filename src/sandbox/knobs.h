@@ -38,6 +38,7 @@ enum knob {
 	KNOB_EGRESS_RULES,   /* the gateway: names without a rule, and addresses, pass (rung 4) */
 	KNOB_EGRESS_ADDRESS, /* addresses that are not public pass (rung 6) */
 	KNOB_EGRESS_SNI,     /* whatever the first bytes are (rung 10) */
+	KNOB_FETCH_TLS,	     /* downloads trust any certificate */
 	KNOB_COUNT,
 };
 

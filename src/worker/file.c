@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "worker/file-usage.h"
 #include "worker/job.h"
+#include "worker/leftover.h"
 
 #define MODE_BITS 0777u
 #define SEND_MAX (1u << 30)
@@ -80,15 +81,38 @@ static int job_read(struct job *j)
 	return send_file(j->pipe, fd, j->answer.size);
 }
 
-static int job_stat(struct job *j)
+static int stat_entry(struct job *j, struct stat *ret)
 {
-	struct stat st;
+	struct file_target t = { .base = -1 };
+	int r = file_entry_find(j->workspace, &job_path, &t);
+
+	if (r >= 0 && !t.exists)
+		r = -ENOENT;
+	if (r >= 0)
+		*ret = t.st;
+	/* It is the workspace. */
+	if (r == -EISDIR)
+		r = fstat(j->workspace, ret) < 0 ? -errno : 0;
+	file_target_fini(&t);
+	return r;
+}
+
+static int stat_path(struct job *j, struct stat *ret)
+{
 	_cleanup_fd_ int fd = file_open_path(j->workspace, &job_path, O_PATH);
 
 	if (fd < 0)
 		return fd;
-	if (fstat(fd, &st) < 0)
-		return -errno;
+	return fstat(fd, ret) < 0 ? -errno : 0;
+}
+
+static int job_stat(struct job *j)
+{
+	struct stat st;
+	int r = j->ask->flags & FILE_NO_FOLLOW ? stat_entry(j, &st) : stat_path(j, &st);
+
+	if (r < 0)
+		return r;
 	j->answer.size = (uint64_t)st.st_size;
 	j->answer.mode = st.st_mode;
 	j->answer.used = (uint64_t)st.st_blocks * 512;
@@ -98,8 +122,9 @@ static int job_stat(struct job *j)
 static int job_usage(struct job *j)
 {
 	struct file_usage usage;
-	int r = file_usage(j->workspace, &usage);
 
+	leftover_remove(j->workspace);
+	int r = file_usage(j->workspace, &usage);
 	if (r < 0)
 		return r;
 	j->answer.size = usage.bytes;
@@ -117,7 +142,7 @@ static const struct {
 } jobs[] = {
 	[FILE_READ] = { job_read, 1, 0 },
 	[FILE_WRITE] = { job_write, 1, 0 },
-	[FILE_STAT] = { job_stat, 1, 0 },
+	[FILE_STAT] = { job_stat, 1, FILE_NO_FOLLOW },
 	[FILE_USAGE] = { job_usage, 1, 0 },
 	[FILE_LIST] = { job_list, 2, 0 },
 	[FILE_REMOVE] = { job_remove, 1, FILE_RECURSIVE },

@@ -30,6 +30,7 @@
 #include "worker/file-usage.h"
 #include "worker/file.h"
 #include "worker/job.h"
+#include "worker/leftover.h"
 
 #define OWNER 0700u
 #define ALL_BITS 07777u
@@ -317,6 +318,7 @@ static int check(struct job *j, struct merge *m, int *to)
 	j->answer.size = m->need;
 	if (r < 0 || !j->ask->quota)
 		return r;
+	leftover_remove(j->workspace);
 	r = file_usage(j->workspace, &usage);
 	if (r < 0)
 		return r;

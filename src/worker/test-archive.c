@@ -15,10 +15,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -336,9 +338,121 @@ static void a_bomb_is_stopped_by_its_ratio_or_the_quota(void **state)
 	assert_int_equal(file_usage(ws, &u), 0);
 	struct result r = unpack_fd(fd, "d", u.bytes + (1 << 20));
 	assert_int_equal(r.end.code, FILE_ERR_QUOTA);
-	assert_true(r.end.used > u.bytes + (1 << 20));
+	assert_int_equal(r.end.used, u.bytes);
 	assert_int_equal(count_entries(ws), 1);
-	assert_int_equal(unpack_fd(fd, "d", u.bytes + (4 << 20)).end.code, FILE_OK);
+	r = unpack_fd(fd, "d", u.bytes + (4 << 20));
+	assert_int_equal(r.end.code, FILE_OK);
+	assert_true(r.end.used >= 2u << 20);
+}
+
+static void an_archive_must_fit_beside_what_is_there(void **state)
+{
+	struct di_file ask = { .op = FILE_UNPACK };
+	_cleanup_fd_ int fd = make_pipe_file();
+	struct file_usage u;
+
+	(void)state;
+	put(ws, "f", "x");
+	assert_int_equal(file_usage(ws, &u), 0);
+	ask.size = 5000;
+	ask.quota = u.bytes + 4999;
+	/* It is said before a byte is read: there are none. */
+	struct result r = job(&ask, "d", fd);
+	assert_int_equal(r.end.code, FILE_ERR_QUOTA);
+	assert_int_equal(r.end.used, u.bytes);
+	ask.quota++;
+	assert_int_equal(job(&ask, "d", fd).end.code, FILE_ERR_ARCHIVE);
+}
+
+/* ---- what an unpacking that was killed leaves ------------------------------------------------ */
+
+#define LEFT ".airlock-0123456789abcdef"
+
+static void make_leftover(const char *name)
+{
+	char path[64];
+
+	make_dir(ws, name);
+	snprintf(path, sizeof(path), "%s/d", name);
+	make_dir(ws, path);
+	snprintf(path, sizeof(path), "%s/d/f", name);
+	put(ws, path, "left");
+}
+
+static void what_a_killed_unpacking_left_goes_with_the_next_look(void **state)
+{
+	const struct di_file usage = { .op = FILE_USAGE };
+	const struct di_file write = { .op = FILE_WRITE, .mode = 0644, .quota = 1 << 20 };
+	_cleanup_fd_ int empty = make_pipe_file();
+	struct tar t = { 0 };
+
+	(void)state;
+	make_leftover(LEFT);
+	assert_int_equal(job(&usage, "", -1).end.used, 1);
+	make_leftover(LEFT);
+	assert_int_equal(job(&write, "new", empty).end.code, FILE_OK);
+	assert_int_equal(count_entries(ws), 2);
+	make_leftover(LEFT);
+	tar_add(&t, &(struct head){ .name = "r/f", .data = "x" });
+	assert_int_equal(unpack(&t, "d").end.code, FILE_OK);
+	assert_int_equal(count_entries(ws), 4);
+}
+
+static void what_is_held_or_is_no_leftover_stays(void **state)
+{
+	static const char *const others[] = { ".airlock-0123456789abcde",
+					      ".airlock-0123456789abcdeF",
+					      ".airlock-0123456789abcdef0", ".airlock", "d" };
+	const struct di_file usage = { .op = FILE_USAGE };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+		make_dir(ws, others[i]);
+	make_leftover("d/" LEFT);
+	put(ws, LEFT, "a file");
+	make_link("d", ws, ".airlock-fedcba9876543210");
+	make_leftover(".airlock-1111111111111111");
+	_cleanup_fd_ int held = openat(ws, ".airlock-1111111111111111", O_RDONLY | O_CLOEXEC);
+	assert_int_equal(flock(held, LOCK_EX), 0);
+	int before = count_entries(ws);
+	assert_int_equal(job(&usage, "", -1).end.used, before);
+	fd_close(&held);
+	assert_int_equal(job(&usage, "", -1).end.used, before - 3);
+}
+
+/* Two workers of one workspace: the second one must not take the first one's folder for dead. */
+static void an_unpacking_is_not_swept_by_another_worker(void **state)
+{
+	const struct di_file usage = { .op = FILE_USAGE }, ask = { .op = FILE_UNPACK };
+	struct tar t = { 0 };
+	int pipes[2];
+
+	(void)state;
+	tar_add(&t, &(struct head){ .name = "r/f", .data = "x" });
+	tar_end(&t);
+	_cleanup_fd_ int fd = make_pipe_file();
+	zip_to(fd, t.data, t.len);
+	tar_free(&t);
+	char bytes[4096];
+	ssize_t len = pread(fd, bytes, sizeof(bytes), 0);
+	assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
+	pid_t pid = fork();
+	if (pid == 0) {
+		close(pipes[1]);
+		_exit(job(&ask, "d", pipes[0]).end.code != FILE_OK);
+	}
+	fd_close(&pipes[0]);
+	/* It has begun when there are two names; its reader waits for bytes. */
+	while (count_entries(ws) < 2)
+		;
+	for (int i = 0; i < 100; i++)
+		assert_int_equal(job(&usage, "", -1).end.used, 2);
+	assert_int_equal(write(pipes[1], bytes, (size_t)len), len);
+	fd_close(&pipes[1]);
+	int status;
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	check(ws, "d/f", "x");
 }
 
 static void an_existing_place_is_refused(void **state)
@@ -633,6 +747,10 @@ int main(void)
 		T(a_long_name_is_refused),
 		T(broken_streams_are_refused),
 		T(a_bomb_is_stopped_by_its_ratio_or_the_quota),
+		T(an_archive_must_fit_beside_what_is_there),
+		T(what_a_killed_unpacking_left_goes_with_the_next_look),
+		T(what_is_held_or_is_no_leftover_stays),
+		T(an_unpacking_is_not_swept_by_another_worker),
 		T(an_existing_place_is_refused),
 		T(the_format_is_what_was_promised),
 		T(long_names_and_large_trees_survive_tar_and_back),

@@ -784,6 +784,26 @@ static void stat_tells_size_kind_and_mode(void **state)
 	assert_int_equal(job(&ask, "../wsx", -1).end.code, FILE_ERR_OUTSIDE);
 }
 
+static void a_look_is_at_the_entry_itself(void **state)
+{
+	const struct di_file ask = { .op = FILE_STAT, .flags = FILE_NO_FOLLOW };
+
+	(void)state;
+	make_link("nowhere", ws, "dangling");
+	make_link("../wsx", ws, "out");
+	make_dir(ws, "d");
+	put(ws, "f", "12345");
+	assert_int_equal(job(&ask, "dangling", -1).end.mode & S_IFMT, S_IFLNK);
+	assert_int_equal(job(&ask, "out", -1).end.mode & S_IFMT, S_IFLNK);
+	assert_int_equal(job(&ask, "d/", -1).end.mode, S_IFDIR | 0755);
+	assert_int_equal(job(&ask, "f", -1).end.size, 5);
+	assert_int_equal(job(&ask, ".", -1).end.mode, S_IFDIR | 0755);
+	assert_int_equal(job(&ask, "q", -1).end.code, FILE_ERR_MISSING);
+	assert_int_equal(job(&ask, "q/r/s", -1).end.code, FILE_ERR_MISSING);
+	assert_int_equal(job(&ask, "f/x", -1).end.code, FILE_ERR_NOT_IN_FOLDER);
+	assert_int_equal(job(&ask, "out/x", -1).end.code, FILE_ERR_OUTSIDE);
+}
+
 static void no_descriptor_stays_open(void **state)
 {
 	char got[64];
@@ -839,6 +859,7 @@ int main(void)
 		T(moving_folders_during_the_walk_ends_it_cleanly),
 		T(a_bad_job_is_refused),
 		T(stat_tells_size_kind_and_mode),
+		T(a_look_is_at_the_entry_itself),
 		T(no_descriptor_stays_open),
 	};
 

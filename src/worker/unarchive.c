@@ -14,8 +14,6 @@
 #include "worker/job.h"
 #include "worker/zip.h"
 
-#define FILE_BLOCK 4096u
-
 struct reading {
 	struct unarchive *u;
 	struct archive *archive;
@@ -37,7 +35,7 @@ static int check_limits(struct reading *r)
 	if (r->unpacked > UNARCHIVE_BYTES ||
 	    (r->unpacked > UNARCHIVE_RATIO_FREE && r->unpacked / UNARCHIVE_RATIO > zip_taken()))
 		return fault(r->u, FILE_ARCHIVE_LIMIT);
-	return clock_monotonic_us() > r->deadline_us ? -ETIMEDOUT : 0;
+	return clock_monotonic_us() > r->deadline_us ? fault(r->u, FILE_ARCHIVE_TIME) : 0;
 }
 
 static ssize_t read_stream(struct reading *r)
@@ -160,7 +158,7 @@ static int clear(struct unarchive *u, int dir, const char *name)
 
 static int charge(struct unarchive *u, uint64_t bytes)
 {
-	u->bytes += (bytes + FILE_BLOCK - 1) / FILE_BLOCK * FILE_BLOCK;
+	u->bytes += (bytes + UNARCHIVE_BLOCK - 1) / UNARCHIVE_BLOCK * UNARCHIVE_BLOCK;
 	return u->bytes > u->room ? -EDQUOT : 0;
 }
 
@@ -316,7 +314,6 @@ static int make_member(struct reading *r, struct archive_entry *e)
 static int make_all(struct reading *r)
 {
 	struct archive_entry *e;
-	uint64_t entries = 0;
 	int error = 0;
 
 	while (error >= 0) {
@@ -326,8 +323,13 @@ static int make_all(struct reading *r)
 		/* A warning is a name that is not of the process's locale: it comes as bytes. */
 		if (state != ARCHIVE_OK && state != ARCHIVE_WARN)
 			return broken(r);
-		error = ++entries > UNARCHIVE_ENTRIES ? fault(r->u, FILE_ARCHIVE_LIMIT)
-						      : make_member(r, e);
+		r->u->entries++;
+		if (r->u->entries > UNARCHIVE_ENTRIES)
+			error = fault(r->u, FILE_ARCHIVE_LIMIT);
+		else if (r->u->entries > r->u->names)
+			error = -JOB_INODES;
+		else
+			error = make_member(r, e);
 	}
 	return error;
 }

@@ -22,14 +22,18 @@
 #define UNARCHIVE_RATIO 200u
 #define UNARCHIVE_RATIO_FREE (16u << 20) /* unpacked bytes from which the ratio counts */
 #define UNARCHIVE_MS 120000
+/* What bytes are counted in. */
+#define UNARCHIVE_BLOCK 4096u
 
 struct unarchive {
 	/* in */
 	int pipe, root; /* borrowed */
 	uint64_t room;	/* bytes that may be written, more are -EDQUOT */
+	uint64_t names; /* entries that may come, more are -JOB_INODES */
 	/* out */
 	uint64_t files; /* regular ones, hard links too */
 	uint64_t bytes; /* written, in blocks */
+	uint64_t entries;
 	uint32_t fault; /* enum file_archive_fault */
 };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * FILE_UNPACK. The archive is unpacked by a process of its own, so that what its reader allocates,
- * or breaks, ends with it. It works in a new folder of ours at the top, which becomes the folder
- * that was asked for by one rename; whatever happens before, it is removed.
+ * or breaks, ends with it. It works in a new folder of ours at the top (leftover.h), which becomes
+ * the folder that was asked for by one rename; whatever happens before, it is removed.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,6 +17,7 @@
 #include "worker/file-usage.h"
 #include "worker/file.h"
 #include "worker/job.h"
+#include "worker/leftover.h"
 #include "worker/move.h"
 #include "worker/remove.h"
 #include "worker/unarchive.h"
@@ -72,7 +73,8 @@ static int find_room(struct job *j, struct unarchive *u)
 {
 	struct file_usage usage;
 
-	u->room = UINT64_MAX;
+	leftover_remove(j->workspace);
+	u->room = u->names = UINT64_MAX;
 	if (!j->ask->quota)
 		return 0;
 	int r = file_usage(j->workspace, &usage);
@@ -80,10 +82,13 @@ static int find_room(struct job *j, struct unarchive *u)
 		return r;
 	if (usage.inodes >= FILE_INODES_MAX)
 		return -JOB_INODES;
-	r = job_check_quota(j, usage.bytes, 0);
-	if (r >= 0)
-		u->room = j->ask->quota - usage.bytes;
-	return r;
+	r = job_check_quota(j, usage.bytes, j->ask->size);
+	j->answer.used = usage.bytes;
+	if (r < 0)
+		return r;
+	u->room = j->ask->quota - usage.bytes;
+	u->names = FILE_INODES_MAX - usage.inodes;
+	return 0;
 }
 
 /* Gives the folder its name. */
@@ -108,23 +113,21 @@ static int unpack_to(struct job *j, const struct file_target *t)
 	uint64_t removed = 0;
 	int r = find_room(j, &u);
 
-	if (r >= 0)
-		r = job_random_name(own);
 	if (r < 0)
 		return r;
-	if (mkdirat(j->workspace, own, 0700) < 0)
-		return -errno;
-	_cleanup_fd_ int folder = file_open(j->workspace, own, O_RDONLY | O_DIRECTORY, 0);
+	_cleanup_fd_ int folder = leftover_begin(j->workspace, own);
+	if (folder < 0)
+		return folder;
 	u.root = folder;
-	r = folder < 0 ? folder : run_child(&u);
+	r = run_child(&u);
 	if (r >= 0)
 		r = place(j, own, folder, t);
-	if (r >= 0)
+	if (r >= 0) {
 		j->answer.size = u.files;
-	else
+		j->answer.used = u.bytes + u.entries * UNARCHIVE_BLOCK;
+	} else {
 		remove_entry(j->workspace, own, &removed);
-	if (r == -EDQUOT || r == -ENOSPC)
-		j->answer.used = j->ask->quota ? j->ask->quota - u.room + u.bytes : u.bytes;
+	}
 	j->fault = u.fault;
 	return r;
 }

@@ -19,6 +19,7 @@
 #include "worker/file-usage.h"
 #include "worker/file.h"
 #include "worker/job.h"
+#include "worker/leftover.h"
 
 #define MODE_BITS 0777u
 
@@ -124,6 +125,7 @@ static int find_room(struct job *j, const struct file_target *t, struct room *ro
 			       .beyond = unknown ? -EFBIG : -JOB_SHORT };
 	if (!j->ask->quota)
 		return 0;
+	leftover_remove(j->workspace);
 	int r = file_usage(j->workspace, &usage);
 	if (r < 0)
 		return r;

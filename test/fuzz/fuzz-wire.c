@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * What a hostile launcher, a hostile gateway and hostile inits send to airlockd, while commands,
- * file jobs, volume calls and sessions with egress come and go. Whatever the input: every call is
- * answered exactly once, no descriptor and no libuv handle is left after the close, and as long as
- * the launcher itself kept to the rules nothing that a gateway or an init says ends the link to it.
+ * file jobs, volume calls, downloads and sessions with egress come and go. Whatever the input:
+ * every call is answered exactly once, no descriptor and no libuv handle is left after the close,
+ * and as long as the launcher itself kept to the rules nothing that a gateway or an init says ends
+ * the link to it.
  *
  * Input: a program. Each step is one byte, its low five bits the operation (table below), its high
  * three bits a number n for it; some take further bytes. A datagram is 1 byte length, 1 byte number
@@ -30,6 +31,7 @@ struct call {
 	bool detached;
 	struct runtime_exec *exec;
 	struct runtime_file *file;
+	struct runtime_fetch *fetch;
 	/* Of a transfer. */
 	bool begun, paused;
 	uint64_t size, moved;
@@ -75,6 +77,7 @@ static void answered(struct call *c)
 	c->done++;
 	c->exec = NULL;
 	c->file = NULL;
+	c->fetch = NULL;
 }
 
 static void on_exec(void *data, struct runtime_exec_result *result, const struct err *err)
@@ -215,6 +218,15 @@ static void on_live(void *data, const struct runtime_live *live, size_t n)
 	answered(data);
 }
 
+static void on_fetched(void *data, const struct runtime_fetch_result *result)
+{
+	assert(result->bytes <= 1000 && result->end <= RUNTIME_FETCH_NO_SPACE);
+	assert(strlen(result->host) < MSG_TEXT && strlen(result->reason) < MSG_TEXT);
+	assert(result->end == RUNTIME_FETCH_REDIRECT || !*result->host);
+	assert(result->end == RUNTIME_FETCH_FAILED || !*result->reason);
+	answered(data);
+}
+
 /* ---- Operations ---- */
 
 #define SNAPSHOT "snp_0123456789ab"
@@ -339,13 +351,17 @@ static void lose_interest(unsigned n)
 {
 	for (unsigned i = n; i < n_calls; i++) {
 		struct call *c = &calls[i];
-		if (c->done || c->detached || (!c->exec && !c->file))
+		if (c->done || c->detached || (!c->exec && !c->file && !c->fetch))
 			continue;
 		if (c->exec) {
 			runtime_exec_kill(c->exec);
 			return;
 		}
 		c->detached = true;
+		if (c->fetch) {
+			runtime_fetch_cancel(c->fetch);
+			return;
+		}
 		runtime_file_detach(c->file);
 		return;
 	}
@@ -518,9 +534,27 @@ static void habits(unsigned n)
 	f.answers = n & 4;
 }
 
-static void warm(unsigned n)
+static void fetch(void)
 {
-	runtime_warm(f.rt, n, FAKE_IMAGE, false);
+	static const char *const hosts[] = { "github.com" };
+	const struct runtime_fetch_spec spec = { .url = "https://github.com/a/b/archive/c.tar.gz",
+						 .hosts = hosts,
+						 .n_hosts = 1,
+						 .max_bytes = 1000,
+						 .fd = 0,
+						 .timeout_ms = 1000 };
+	struct call *c = new_call();
+
+	if (c)
+		c->fetch = runtime_fetch_start(f.rt, &spec, on_fetched, c);
+}
+
+static void warm_or_fetch(unsigned n)
+{
+	if (n & 4)
+		fetch();
+	else
+		runtime_warm(f.rt, n, FAKE_IMAGE, false);
 }
 
 static void turn(unsigned n)
@@ -551,8 +585,11 @@ static void gateway_raw(unsigned n)
 
 static void gateway_message(unsigned n)
 {
+	bool about_fetch = left && *at % wire_gd.n_types == GD_FETCHED;
+	const struct gateway *g = &f.rt->gateway;
+
 	if (f.gateway >= 0)
-		send_message(f.gateway, &wire_gd, f.rt->gateway.next_live - n);
+		send_message(f.gateway, &wire_gd, (about_fetch ? g->next_fetch : g->next_live) - n);
 }
 
 static void gateway_goes(unsigned n)
@@ -598,38 +635,13 @@ static void ask_live(unsigned n)
 }
 
 static void (*const operations[32])(unsigned n) = {
-	start_exec,
-	start_file,
-	call_volume,
-	lose_interest,
-	init_raw,
-	init_message,
-	init_reads,
-	init_started,
-	init_exited,
-	init_prints,
-	init_drops,
-	init_dies,
-	sandbox_goes,
-	oom_kill,
-	launcher_raw,
-	launcher_message,
-	launcher_goes,
-	handover_fails,
-	build_fails,
-	build_comes,
-	habits,
-	warm,
-	turn,
-	time_goes,
-	gateway_comes,
-	gateway_raw,
-	gateway_message,
-	gateway_goes,
-	session_opens,
-	session_closes,
-	ask_live,
-	gateway_denies,
+	start_exec,	  start_file,	   call_volume,	   lose_interest, init_raw,
+	init_message,	  init_reads,	   init_started,   init_exited,	  init_prints,
+	init_drops,	  init_dies,	   sandbox_goes,   oom_kill,	  launcher_raw,
+	launcher_message, launcher_goes,   handover_fails, build_fails,	  build_comes,
+	habits,		  warm_or_fetch,   turn,	   time_goes,	  gateway_comes,
+	gateway_raw,	  gateway_message, gateway_goes,   session_opens, session_closes,
+	ask_live,	  gateway_denies,
 };
 
 /* The pure check, on the same bytes. */

@@ -14,6 +14,7 @@ import subprocess
 
 import pytest
 
+import fetch
 import harness
 from harness import KEYS
 
@@ -422,3 +423,29 @@ def test_a_log_directory_that_the_gateway_cannot_reach_stops_the_start(place):
     needs_gateway()
     os.chmod(place, 0o700)
     assert "airlock-gw" in refused(os.path.join(place, "logs"))
+
+
+# ---- The base of imports -----------------------------------------------------------------------
+
+
+def test_a_base_of_imports_brings_a_gateway_without_any_policy(tmp_path):
+    needs_gateway()
+    ca = tmp_path / "ca.pem"
+    ca.write_text("of the test\n")
+    env = {"SANDBOX_GITHUB_BASE": "https://git.test:8443/", "SANDBOX_EGRESS_DNS": "192.0.2.53"}
+    server = harness.Server(env, program=fetch.trusting(str(tmp_path), ca)).start()
+    try:
+        (gateway,) = server.process_of("airlock-gateway")
+        with open("/proc/%d/cmdline" % gateway) as file:
+            words = file.read().split("\0")
+        assert words[words.index("--import-base") + 1] == "https://git.test:8443"
+        # What update-ca-certificates keeps is what the gateway sees.
+        with open("/proc/%d/root%s" % (gateway, fetch.TRUST)) as file:
+            assert file.read() == "of the test\n"
+        assert not server.post("/v1/sessions", {"egress": EGRESS}).status < 300
+    finally:
+        server.stop()
+
+
+def test_without_policy_and_base_there_is_no_gateway(shared_server):
+    assert shared_server.process_of("airlock-gateway") == []

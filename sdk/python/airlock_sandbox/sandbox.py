@@ -364,6 +364,18 @@ class Sandbox:
 
     # ---- Snapshots and forks ----
 
+    def import_repo(
+        self, repo: str, ref: Optional[str] = None, path: Optional[str] = None
+    ) -> Dict[str, Any]:
+        """Unpacks a public GitHub repository into a new folder of the workspace.
+
+        repo is "owner/repo" or its URL, ref a branch, tag or commit, path the folder (the
+        repository's name when not given). Returns "repo", "ref", "path", "dest", "files" and
+        "archive_bytes".
+        """
+        body = {"repo": repo, "ref": ref, "path": path}
+        return self._call("POST", "/import", body, _SLOW_SECONDS)
+
     def snapshot(self, name: Optional[str] = None, path: str = ".") -> Dict[str, Any]:
         """Keeps the workspace, or one folder of it, as it is now; it outlives the session.
 

@@ -3,7 +3,7 @@
  * file-job: one file job, shared by the files that do them and nobody else: file.c (queue, start,
  * end, and the jobs that are done whole), file-stream.c (bytes that go through), file-tree.c
  * (listing, and what changes the tree without bytes), file-copy.c (making snapshots and merging
- * them).
+ * them), file-unpack.c (archives).
  *
  * A kind is what a job does with its pipe and with init's answers. Its functions say how the job
  * goes on; file.c ends it. Only refused and tell are called for a job that was refused.
@@ -23,6 +23,7 @@ enum file_step {
 struct file_kind {
 	bool slow;	/* it goes at the pace of a client */
 	bool long_walk; /* it takes as long as the tree is large */
+	bool again;	/* its bytes are still there, for another sandbox */
 	/* ID_FILE came; result.size is not beyond max. NULL: none is awaited. */
 	enum file_step (*begin)(struct runtime_file *job);
 	/* The pipe is ready, or broken (status < 0). NULL: there is no pipe. */
@@ -54,7 +55,8 @@ struct runtime_file {
 	TAILQ_ENTRY(runtime_file) link; /* in box->jobs or files.ending */
 	struct deadline deadline;
 	unsigned tries;
-	char *path; /* owned: the specification, each path with its NUL */
+	int64_t queue_ms; /* how long it may wait to begin */
+	char *path;	  /* owned: the specification, each path with its NUL */
 	size_t path_len;
 	char source[MSG_VOLUME_NAME]; /* FILE_MERGE; else "" */
 	const struct file_kind *kind; /* NULL: this is all file.c's */
@@ -75,7 +77,7 @@ struct runtime_file {
 	struct err err; /* code 0: good */
 
 	/* With kind. */
-	uint64_t size; /* FILE_WRITE: announced, or unknown */
+	uint64_t size; /* FILE_WRITE: announced, or unknown; FILE_UNPACK: of the archive */
 	uint32_t flags, depth;
 	uint64_t moved;	 /* bytes that went through the pipe */
 	uint64_t given;	 /* upload: bytes that the caller gave */
@@ -87,6 +89,7 @@ struct runtime_file {
 	struct runtime_upload_ops up;
 	struct runtime_download_ops down;
 	runtime_list_fn list_fn;
+	int archive;		       /* unpack: borrowed until its end or the detach */
 	struct runtime_entry *entries; /* list: owned */
 	size_t after_len;	       /* list: of the cursor, which is the last thing in path */
 };
@@ -94,6 +97,8 @@ struct runtime_file {
 struct runtime_file *file_job_new(struct runtime *rt, const struct runtime_file_spec *spec,
 				  enum file_op op, void *data);
 struct runtime_file *file_submit(struct runtime_file *job, const struct runtime_file_spec *spec);
+/* Whether its pipe is written to. */
+bool file_job_gives(const struct runtime_file *job);
 void file_pipe_close(struct runtime_file *job);
 /* Watches the pipe, or no longer. */
 void file_pipe_watch(struct runtime_file *job, bool on);

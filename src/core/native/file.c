@@ -37,6 +37,7 @@ static const struct {
 	{ FILE_ERR_CONFLICT, "restore_conflict" },
 	{ FILE_ERR_CHANGED, "changed" },
 	{ FILE_ERR_DEEP, "too_deep" },
+	{ FILE_ERR_ARCHIVE, "unpack_failed" },
 };
 
 void files_init(struct files *all)
@@ -251,10 +252,15 @@ static void on_pipe(uv_poll_t *poll, int status, int events)
 		give_bytes(job);
 }
 
+bool file_job_gives(const struct runtime_file *job)
+{
+	return job->op == FILE_WRITE || job->op == FILE_UNPACK;
+}
+
 void file_pipe_watch(struct runtime_file *job, bool on)
 {
 	if (on)
-		uv_poll_start(&job->pipe->poll, job->op == FILE_WRITE ? UV_WRITABLE : UV_READABLE,
+		uv_poll_start(&job->pipe->poll, file_job_gives(job) ? UV_WRITABLE : UV_READABLE,
 			      on_pipe);
 	else
 		uv_poll_stop(&job->pipe->poll);
@@ -381,7 +387,7 @@ static void try_again(struct runtime_file *job)
 
 	job->state = FILE_QUEUED;
 	file_pipe_close(job);
-	deadline_set(&job->rt->deadlines, &job->deadline, clock_monotonic_ms() + FILE_QUEUE_MS,
+	deadline_set(&job->rt->deadlines, &job->deadline, clock_monotonic_ms() + job->queue_ms,
 		     on_queue_late);
 	box_lose_sandbox(box);
 }
@@ -391,7 +397,7 @@ void file_handover_failed(struct box *box, uint32_t code)
 	struct runtime_file *job = running_job(box);
 	bool was_dead = code == ESRCH || code == EPIPE;
 
-	if (job && was_dead && job->moved) {
+	if (job && was_dead && job->moved && !job->kind->again) {
 		/* The bytes are gone, but nothing has happened: the caller may begin again. */
 		set_error(job, EAGAIN, "busy");
 		leave_box(job);
@@ -424,14 +430,14 @@ static bool is_slow(const struct runtime_file *job)
 
 static bool is_piped(const struct runtime_file *job)
 {
-	return job->op == FILE_READ || job->op == FILE_WRITE || job->op == FILE_LIST ||
-	       job->op == FILE_PACK || job->op == FILE_MERGE;
+	return job->op == FILE_READ || job->op == FILE_LIST || job->op == FILE_PACK ||
+	       job->op == FILE_MERGE || file_job_gives(job);
 }
 
 /* Makes the pipe and returns init's end, or -1. */
 static int pipe_open(struct runtime_file *job)
 {
-	bool reads = job->op != FILE_WRITE;
+	bool reads = !file_job_gives(job);
 	struct file_pipe *p;
 	int fds[2];
 
@@ -459,7 +465,7 @@ static const enum sandbox_state file_states[] = {
 	[FILE_LIST] = SANDBOX_FILE_OTHER,  [FILE_REMOVE] = SANDBOX_FILE_OTHER,
 	[FILE_MOVE] = SANDBOX_FILE_OTHER,  [FILE_MKDIR] = SANDBOX_FILE_OTHER,
 	[FILE_PACK] = SANDBOX_FILE_READ,   [FILE_TRIM] = SANDBOX_FILE_OTHER,
-	[FILE_MERGE] = SANDBOX_FILE_OTHER,
+	[FILE_MERGE] = SANDBOX_FILE_OTHER, [FILE_UNPACK] = SANDBOX_FILE_OTHER,
 };
 
 /* Returns 0, or -errno: -EPIPE when init is gone. A small write is in the pipe before init looks. */
@@ -479,6 +485,8 @@ static int send_job(struct runtime_file *job, struct sandbox *s)
 	if (path < 0 || (is_piped(job) && (theirs = pipe_open(job)) < 0))
 		return -EMFILE;
 	job->sent = 0;
+	if (job->kind && job->kind->again)
+		job->moved = 0;
 	if (job->op == FILE_WRITE && !job->kind)
 		give_bytes(job);
 	/* Fewer turns for many bytes; the kernel may say no to a user with many pipes. */
@@ -502,9 +510,9 @@ const char *file_source(const struct box *box)
 
 static int64_t limit_of(const struct runtime_file *job)
 {
-	if (is_slow(job))
-		return FILE_STREAM_MS;
-	return job->kind && job->kind->long_walk ? FILE_LONG_JOB_MS : FILE_JOB_MS;
+	if (job->kind && job->kind->long_walk)
+		return FILE_LONG_JOB_MS;
+	return is_slow(job) ? FILE_STREAM_MS : FILE_JOB_MS;
 }
 
 void file_start(struct box *box)
@@ -539,6 +547,8 @@ struct runtime_file *file_job_new(struct runtime *rt, const struct runtime_file_
 	job->rt = rt;
 	job->op = op;
 	job->data = data;
+	job->queue_ms = FILE_QUEUE_MS;
+	job->archive = -1;
 	job->path = mem_dup_n(spec->path.data, spec->path.len);
 	job->path_len = spec->path.len + 1;
 	return job;
@@ -557,7 +567,7 @@ struct runtime_file *file_submit(struct runtime_file *job, const struct runtime_
 	}
 	job->box = box_get(rt, v, pool, is_slow(job));
 	TAILQ_INSERT_TAIL(&job->box->jobs, job, link);
-	deadline_set(&rt->deadlines, &job->deadline, clock_monotonic_ms() + FILE_QUEUE_MS,
+	deadline_set(&rt->deadlines, &job->deadline, clock_monotonic_ms() + job->queue_ms,
 		     on_queue_late);
 	box_step(job->box);
 	return job;
@@ -592,6 +602,17 @@ struct runtime_file *runtime_file_usage(struct runtime *rt, const struct runtime
 	struct runtime_file *job = file_job_new(rt, spec, FILE_USAGE, data);
 
 	job->write_fn = fn;
+	return file_submit(job, spec);
+}
+
+struct runtime_file *runtime_look(struct runtime *rt, const struct runtime_file_spec *spec,
+				  runtime_write_fn fn, void *data)
+{
+	struct runtime_file *job = file_job_new(rt, spec, FILE_STAT, data);
+
+	job->write_fn = fn;
+	job->flags = FILE_NO_FOLLOW;
+	job->queue_ms = FILE_LOOK_MS;
 	return file_submit(job, spec);
 }
 

@@ -7,10 +7,9 @@
  *
  * Init's answers are hostile: a size beyond what was asked for, more or fewer bytes than announced,
  * an answer out of turn kill the file sandbox and fail that job alone. QUEUED lasts FILE_QUEUE_MS
- * at most
- * ("busy"), RUNNING FILE_JOB_MS or what its kind says. A job that never reached init is tried again
- * with another sandbox. A write whose caller has lost interest is broken off unless all bytes are
- * on their way; the worker then changes nothing.
+ * at most, or what the caller gives ("busy"), RUNNING FILE_JOB_MS or what its kind says. A job that
+ * never reached init is tried again with another sandbox. A write whose caller has lost interest is
+ * broken off unless all bytes are on their way; the worker then changes nothing.
  */
 #pragma once
 
@@ -21,7 +20,9 @@
 
 #define FILE_QUEUE_MS 60000
 #define FILE_JOB_MS 120000
-/* Snapshots: walks of whole trees. */
+/* What a caller waits before it does without an answer. */
+#define FILE_LOOK_MS 5000
+/* Snapshots: walks of whole trees. Archives: the worker's own time, and removing what came. */
 #define FILE_LONG_JOB_MS 140000
 /* Bytes that a client sends or takes at its own pace. */
 #define FILE_STREAM_MS 240000

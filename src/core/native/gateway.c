@@ -47,7 +47,7 @@ struct gateway_live {
 static const uint64_t accepted[] = {
 	[GATEWAY_NONE] = 0,
 	[GATEWAY_HELLO] = GD_BIT(GD_HELLO),
-	[GATEWAY_READY] = GD_BIT(GD_DENIED) | GD_BIT(GD_LIVE),
+	[GATEWAY_READY] = GD_BIT(GD_DENIED) | GD_BIT(GD_LIVE) | GD_BIT(GD_FETCHED),
 };
 
 static void flush(struct runtime *rt);
@@ -72,20 +72,23 @@ void egress_unref(struct runtime_egress *e)
 
 /* ---- What waits to be said ---- */
 
-static void unsay(struct runtime *rt, struct gateway_word *w)
+void gateway_unsay(struct runtime *rt, struct gateway_word *w)
 {
-	if (!w->type)
+	uint8_t type = w->type;
+
+	if (!type)
 		return;
 	TAILQ_REMOVE(&rt->gateway.queue, w, link);
 	rt->gateway.n_queued--;
-	bool end = w->type == DG_SESSION_END;
 	w->type = 0;
-	if (end)
+	if (type == DG_SESSION_END)
 		egress_unref(container_of(w, struct runtime_egress, word));
+	else if (type == DG_FETCH_END)
+		fetch_unref(w);
 }
 
 /* Without a socket nothing is said: the next gateway hears everything anyway. */
-static void say(struct runtime *rt, struct gateway_word *w, uint8_t type)
+void gateway_say(struct runtime *rt, struct gateway_word *w, uint8_t type)
 {
 	struct gateway *g = &rt->gateway;
 	bool first = TAILQ_EMPTY(&g->queue);
@@ -98,6 +101,8 @@ static void say(struct runtime *rt, struct gateway_word *w, uint8_t type)
 	}
 	if (type == DG_SESSION_END)
 		egress_ref(container_of(w, struct runtime_egress, word));
+	else if (type == DG_FETCH_END)
+		fetch_ref(w);
 	w->type = type;
 	TAILQ_INSERT_TAIL(&g->queue, w, link);
 	g->n_queued++;
@@ -165,6 +170,10 @@ static int send_word(int fd, struct gateway_word *w)
 		return send_bind(fd, container_of(w, struct sandbox, bind));
 	case DG_LIVE:
 		return send_live(fd, container_of(w, struct gateway_live, word));
+	case DG_FETCH:
+		return fetch_send(fd, w);
+	case DG_FETCH_END:
+		return fetch_send_end(fd, w);
 	default:
 		return wire_send(fd, DG_READY, 0, NULL, 0, NULL, 0);
 	}
@@ -195,7 +204,7 @@ static void flush(struct runtime *rt)
 	while (g->socket && (w = TAILQ_FIRST(&g->queue)) && r >= 0) {
 		r = send_word(g->socket->fd, w);
 		if (r >= 0)
-			unsay(rt, w);
+			gateway_unsay(rt, w);
 	}
 	if (!g->socket)
 		return;
@@ -235,13 +244,14 @@ static void drop_socket(struct runtime *rt)
 
 	g->state = GATEWAY_NONE;
 	while (!TAILQ_EMPTY(&g->queue))
-		unsay(rt, TAILQ_FIRST(&g->queue));
+		gateway_unsay(rt, TAILQ_FIRST(&g->queue));
 	deadline_clear(&rt->deadlines, &g->retry);
 	if (!s)
 		return;
 	uv_close((uv_handle_t *)&s->poll, on_socket_closed);
 	fd_close(&s->fd);
 	hurry_live(rt);
+	fetches_lost(rt);
 }
 
 static void lose(struct runtime *rt, const char *why)
@@ -280,15 +290,15 @@ void gateway_set(struct runtime *rt, int fd)
 	}
 	g->state = GATEWAY_HELLO;
 	watch(g->socket, false);
-	say(rt, &g->hello, DG_HELLO);
+	gateway_say(rt, &g->hello, DG_HELLO);
 	TAILQ_FOREACH(e, &g->sessions, link)
-	say(rt, &e->word, DG_SESSION);
+	gateway_say(rt, &e->word, DG_SESSION);
 	TAILQ_FOREACH(s, &rt->sandboxes, link)
 	{
 		if (s->egress && !s->egress->closed)
-			say(rt, &s->bind, DG_BIND);
+			gateway_say(rt, &s->bind, DG_BIND);
 	}
-	say(rt, &g->ready, DG_READY);
+	gateway_say(rt, &g->ready, DG_READY);
 }
 
 /* ---- What the gateway says ---- */
@@ -359,10 +369,19 @@ static bool on_live(struct runtime *rt, struct wire_msg *msg)
 	return true;
 }
 
+static bool on_fetched(struct runtime *rt, struct wire_msg *msg)
+{
+	struct gd_fetched body;
+
+	memcpy(&body, msg->body, sizeof(body));
+	return fetch_answered(rt, msg->head.id, &body);
+}
+
 static bool (*const handlers[])(struct runtime *rt, struct wire_msg *msg) = {
 	[GD_HELLO] = on_hello,
 	[GD_DENIED] = on_denied,
 	[GD_LIVE] = on_live,
+	[GD_FETCHED] = on_fetched,
 };
 
 /* Returns false when there is nothing more to read now. */
@@ -418,9 +437,11 @@ void gateway_init(struct runtime *rt)
 	TAILQ_INIT(&g->queue);
 	TAILQ_INIT(&g->sessions);
 	TAILQ_INIT(&g->live);
+	TAILQ_INIT(&g->fetches);
 	/* A gateway may have sessions of an earlier airlockd still, so ours begin elsewhere. */
 	random_bytes(&g->next_session, sizeof(g->next_session));
 	random_bytes(&g->next_live, sizeof(g->next_live));
+	random_bytes(&g->next_fetch, sizeof(g->next_fetch));
 }
 
 static void put(char **at, const void *data, size_t len)
@@ -471,7 +492,7 @@ struct runtime_egress *runtime_egress_open(struct runtime *rt,
 	e->refs = 1;
 	make_spec(e, spec);
 	TAILQ_INSERT_TAIL(&g->sessions, e, link);
-	say(rt, &e->word, DG_SESSION);
+	gateway_say(rt, &e->word, DG_SESSION);
 	return e;
 }
 
@@ -481,10 +502,10 @@ void runtime_egress_close(struct runtime *rt, struct runtime_egress *e)
 
 	TAILQ_REMOVE(&rt->gateway.sessions, e, link);
 	e->closed = true;
-	unsay(rt, &e->word);
+	gateway_unsay(rt, &e->word);
 	free(take_ptr(e->spec));
 	if (!untold)
-		say(rt, &e->word, DG_SESSION_END);
+		gateway_say(rt, &e->word, DG_SESSION_END);
 	egress_unref(e);
 }
 
@@ -494,12 +515,12 @@ void gateway_bind(struct sandbox *s, struct runtime_egress *e)
 	if (e->closed)
 		return;
 	s->egress = egress_ref(e);
-	say(s->rt, &s->bind, DG_BIND);
+	gateway_say(s->rt, &s->bind, DG_BIND);
 }
 
 void gateway_unbind(struct sandbox *s)
 {
-	unsay(s->rt, &s->bind);
+	gateway_unsay(s->rt, &s->bind);
 	egress_unref(take_ptr(s->egress));
 }
 
@@ -509,7 +530,7 @@ static void tell_live(struct runtime *rt, struct gateway_live *l)
 {
 	deadline_clear(&rt->deadlines, &l->deadline);
 	TAILQ_REMOVE(&rt->gateway.live, l, link);
-	unsay(rt, &l->word);
+	gateway_unsay(rt, &l->word);
 	egress_unref(l->egress);
 	l->fn(l->data, l->answered ? l->found : NULL, l->n);
 	free(l->found);
@@ -537,7 +558,7 @@ void runtime_egress_live(struct runtime *rt, struct runtime_egress *e, runtime_l
 	};
 	TAILQ_INSERT_TAIL(&g->live, l, link);
 	deadline_set(&rt->deadlines, &l->deadline, clock_monotonic_ms() + wait_ms, on_live_due);
-	say(rt, &l->word, DG_LIVE);
+	gateway_say(rt, &l->word, DG_LIVE);
 }
 
 void gateway_close(struct runtime *rt)
@@ -549,6 +570,7 @@ void gateway_close(struct runtime *rt)
 	drop_socket(rt);
 	while ((l = TAILQ_FIRST(&g->live)))
 		tell_live(rt, l);
+	fetches_close(rt);
 	while ((e = TAILQ_FIRST(&g->sessions))) {
 		TAILQ_REMOVE(&g->sessions, e, link);
 		e->closed = true;

@@ -7,16 +7,18 @@
  *
  *   NONE   no socket: none has come yet, or the one of before has ended
  *   HELLO  nothing but GD_HELLO                                  -> READY
- *   READY  GD_DENIED, GD_LIVE
+ *   READY  GD_DENIED, GD_LIVE, GD_FETCHED
  *
  * The socket comes from the launcher (LD_GATEWAY), a new one for each life of the gateway. With it
  * everything is said again: DG_HELLO, each session, each sandbox in use, DG_READY. Whatever breaks
  * the rules loses its socket, and no more: sessions, sandboxes and commands stay, and the next
  * gateway hears of them. Until then nothing of them passes, which is the gateway's default.
+ * Downloads (fetch.h) end with the gateway that does them.
  *
  * What a full socket has no room for waits in order. It is not a copy of a message but a mark in
- * the session or sandbox that it is about, so that memory is bounded by what there is; only the
- * ends of sessions could heap up, and at GATEWAY_QUEUE_MAX the gateway counts as stopped.
+ * the session, sandbox or download that it is about, so that memory is bounded by what there is;
+ * only the ends of sessions and downloads could heap up, and at GATEWAY_QUEUE_MAX the gateway
+ * counts as stopped.
  *
  * Nothing here calls back but through a deadline, so that a socket may be read anywhere.
  */
@@ -29,6 +31,7 @@
 #include <uv.h>
 
 #include "core/native/deadline.h"
+#include "core/native/fetch.h"
 #include "core/runtime.h"
 #include "ipc/messages.h"
 
@@ -70,11 +73,16 @@ struct gateway {
 	struct gateway_word hello, ready;
 	TAILQ_HEAD(, runtime_egress) sessions;
 	TAILQ_HEAD(, gateway_live) live;
-	uint32_t next_session, next_live;
+	struct fetch_list fetches;
+	uint32_t next_session, next_live, next_fetch;
 	struct deadline retry;
 };
 
 void gateway_init(struct runtime *rt);
+/* Puts a word behind those that wait. The ends keep what they are about until they are said. */
+void gateway_say(struct runtime *rt, struct gateway_word *w, uint8_t type);
+/* Takes it back; nothing happens when it does not wait. */
+void gateway_unsay(struct runtime *rt, struct gateway_word *w);
 /* The socket to a gateway that has just begun; fd is taken. -1: there is none. */
 void gateway_set(struct runtime *rt, int fd);
 /* Reads what the gateway has said until now, see struct gd_denied. */

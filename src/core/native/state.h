@@ -11,6 +11,7 @@
  *   box      file sandboxes and their queues
  *   file     file jobs
  *   gateway  the socket to the gateway: sessions with egress and who works for them
+ *   fetch    downloads that the gateway does
  *
  * Everything runs on the loop thread. A callback to the outside is always the last thing that a
  * function does with what it is about, because the callee may start, detach, delete or close.
