@@ -78,10 +78,13 @@ void leftover_remove(int workspace)
 	uint64_t removed = 0;
 
 	for (unsigned i = 0; i < n; i++) {
-		/* Not a folder: a file that is getting its name (draft.h), or the tenant's. */
+		/* Nothing else can be locked, and no FIFO is waited for. */
 		_cleanup_fd_ int fd =
-			file_open(workspace, names[i], O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
-		if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+			file_open(workspace, names[i], O_RDONLY | O_NONBLOCK | O_NOFOLLOW, 0);
+		struct stat st;
+		if (fd >= 0 && fstat(fd, &st) == 0 &&
+		    (S_ISDIR(st.st_mode) || S_ISREG(st.st_mode)) &&
+		    flock(fd, LOCK_EX | LOCK_NB) == 0)
 			remove_entry(workspace, names[i], &removed);
 	}
 }

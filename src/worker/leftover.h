@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * leftover: folders ".airlock-<16 hex>" at the top of a workspace, in which an archive is unpacked
- * until it is whole. Whoever works in one holds a lock on it (flock(2)), which ends with its
- * processes: one that nobody holds is what is left of an unpacking that was killed, and goes.
+ * leftover: ".airlock-<16 hex>" at the top of a workspace: folders in which an archive is unpacked
+ * until it is whole, and files that are about to take the place of another one (draft.h). Whoever
+ * works on one holds a lock on it (flock(2)), which ends with its processes: one that nobody holds
+ * is what is left of a worker that was killed, and goes.
  *
  * It is looked for where it would count: before the workspace is measured, and before the next
  * archive. No listing, archive or snapshot has it meanwhile.

@@ -409,15 +409,20 @@ static void what_is_held_or_is_no_leftover_stays(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
 		make_dir(ws, others[i]);
 	make_leftover("d/" LEFT);
-	put(ws, LEFT, "a file");
 	make_link("d", ws, ".airlock-fedcba9876543210");
 	make_leftover(".airlock-1111111111111111");
 	_cleanup_fd_ int held = openat(ws, ".airlock-1111111111111111", O_RDONLY | O_CLOEXEC);
 	assert_int_equal(flock(held, LOCK_EX), 0);
+	put(ws, ".airlock-2222222222222222", "a file");
+	_cleanup_fd_ int file = openat(ws, ".airlock-2222222222222222", O_RDONLY | O_CLOEXEC);
+	assert_int_equal(flock(file, LOCK_EX), 0);
+	assert_int_equal(mkfifoat(ws, ".airlock-3333333333333333", 0600), 0);
 	int before = count_entries(ws);
 	assert_int_equal(job(&usage, "", -1).end.used, before);
 	fd_close(&held);
 	assert_int_equal(job(&usage, "", -1).end.used, before - 3);
+	fd_close(&file);
+	assert_int_equal(job(&usage, "", -1).end.used, before - 4);
 }
 
 /* Two workers of one workspace: the second one must not take the first one's folder for dead. */
