@@ -10,6 +10,7 @@
 
 #include "api/api.h"
 #include "core/core.h"
+#include "core/key.h"
 #include "core/snapshot.h"
 #include "http/server.h"
 
@@ -113,6 +114,13 @@ struct fake_core {
 	bool has_snapshot, snapshots_full;
 	snapshot_fn snapshot_done;
 	fork_fn fork_done;
+	struct key key; /* "key-stored" of a, while has_key */
+	bool has_key;
+	key_issued_fn key_issued; /* path and name have what was asked */
+	key_fn key_revoked;
+	void (*on_revoked)(void *data, const struct key *key);
+	void *revoked_data;
+	bool exec_killed;
 	bool named;	/* the snapshot was given a name */
 	char name[128]; /* that name; or the id that was asked for */
 	unsigned fork_count;

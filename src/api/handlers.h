@@ -64,6 +64,18 @@ void handle_snapshot_list(struct request *r);
 void handle_snapshot_delete(struct request *r);
 void handle_fork(struct request *r);
 
+/* keys.c */
+enum { KEY_NAME, KEY_FIELDS };
+enum { ADMIN_KEY_TENANT, ADMIN_KEY_NAME, ADMIN_KEY_FIELDS };
+enum { ADMIN_LIST_TENANT, ADMIN_LIST_FIELDS };
+const char *keys_off(const struct request *r);
+void handle_key_list(struct request *r);
+void handle_key_issue(struct request *r);
+void handle_key_revoke(struct request *r);
+void handle_admin_key_list(struct request *r);
+void handle_admin_key_issue(struct request *r);
+void handle_admin_key_revoke(struct request *r);
+
 /* account.c */
 void handle_usage(struct request *r);
 void handle_egress_policy(struct request *r);

@@ -104,7 +104,9 @@ int core_open(uv_loop_t *loop, const struct core_config *config, struct store *s
 	c->store = store;
 	c->runtime = runtime;
 	c->limits_all = TENANT_LIMITS_DEFAULT;
-	int r = sessions_load(c, err);
+	int r = keys_load(c, err);
+	if (r >= 0)
+		r = sessions_load(c, err);
 	if (r >= 0)
 		r = snapshots_load(c, err);
 	if (r >= 0)

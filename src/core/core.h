@@ -37,6 +37,7 @@ struct core_config {
 	const char *runtime_name; /* "native" */
 	bool ephemeral;		  /* SANDBOX_SESSION_STATE=off */
 	int64_t snapshot_keep_us; /* SANDBOX_SNAPSHOT_RETENTION_DAYS; 0: for ever */
+	struct store *key_store;  /* where keys are stored; may be the store; NULL: nowhere */
 	const char *lost_file;	  /* core_start writes the names of lost volumes there, one a line;
 				     NULL: nowhere; borrowed */
 };
@@ -63,12 +64,14 @@ unsigned core_lost_volumes(const struct core *c);
 void core_stop(struct core *c);
 bool core_is_stopping(const struct core *c);
 
-/* ---- Tenants and keys (tenant.c, key.c) ---- */
+/* ---- Tenants (tenant.c) and the keys of the configuration (key.c; others: key.h) ---- */
 
 /* Adds a static key; the tenant is made when new. */
 int core_add_key(struct core *c, struct str tenant, struct str key, struct err *err);
 /* Limits of "*" (tenant.data == NULL) or of one tenant; before the first request. */
 void core_set_limits(struct core *c, struct str tenant, const struct tenant_limits *limits);
+/* NULL: there is none of that name. */
+struct tenant *tenant_find(struct core *c, struct str name);
 /* What one tenant may be allowed to reach; tenant NULL: everybody without an entry. */
 struct core_egress {
 	const char *tenant;
@@ -80,9 +83,6 @@ struct core_egress {
 void core_set_egress(struct core *c, const struct core_egress *entries, size_t n);
 /* The tenant's entry, else that of everybody, else an empty list; until the next core_set_egress. */
 const struct egress_list *core_egress(const struct core *c, const struct tenant *t);
-
-/* Compares with every configured key in constant time. NULL: unknown. *ret_actor: "static key". */
-struct tenant *key_find(struct core *c, struct str key, const char **ret_actor);
 
 /* ---- Sessions (session.c) ---- */
 
@@ -196,6 +196,8 @@ int exec_start(struct core *c, struct session *s, const struct exec_params *p,
 	       const struct exec_ops *ops, void *data, struct exec **ret, struct err *err);
 /* No callback follows; the command runs on and is accounted. */
 void exec_detach(struct exec *e);
+/* Ends the command now; done follows. */
+void exec_kill(struct exec *e);
 
 /* ---- Files (files.c) ---- */
 

@@ -390,6 +390,12 @@ void exec_detach(struct exec *e)
 	e->detached = true;
 }
 
+void exec_kill(struct exec *e)
+{
+	if (e->run)
+		runtime_exec_kill(e->run);
+}
+
 void execs_kill(struct core *c)
 {
 	for (struct exec *e = c->execs, *next; e; e = next) {

@@ -17,6 +17,7 @@
 #include <uv.h>
 
 #include "core/core.h"
+#include "core/key.h"
 
 #define JOURNAL_BATCH 32u
 #define COPY_NAMES 8u
@@ -80,9 +81,10 @@ struct core {
 	struct runtime *runtime; /* borrowed, outlives the core */
 	bool stopping;
 
-	struct tenant *tenants;	     /* owned */
-	struct static_key *keys;     /* owned */
-	struct limits_entry *limits; /* owned */
+	struct tenant *tenants;		/* owned */
+	struct static_key *static_keys; /* owned */
+	struct keys *keys;		/* owned; the stored ones */
+	struct limits_entry *limits;	/* owned */
 	struct tenant_limits limits_all;
 	struct egress_entry *egress; /* owned */
 	size_t n_egress;
@@ -132,8 +134,10 @@ void core_wait(struct core *c);
 
 /* ---- tenant.c, key.c ---- */
 int tenant_make(struct core *c, struct str name, struct tenant **ret, struct err *err);
-struct tenant *tenant_find(struct core *c, struct str name);
 void tenants_free(struct core *c);
+/* Of a new one, or the one that there is. */
+struct tenant *tenant_add(struct core *c, struct str name, uint32_t number);
+int keys_load(struct core *c, struct err *err);
 void keys_free(struct core *c);
 
 /* ---- egress.c ---- */

@@ -592,8 +592,10 @@ static void open_core(struct rig *r)
 {
 	struct err err;
 
-	if (store_open(&r->loop, r->path, &r->store, &err) < 0 ||
-	    core_open(&r->loop, &r->config, r->store, &r->runtime, &r->core, &err) < 0 ||
+	if (store_open(&r->loop, r->path, &r->store, &err) < 0)
+		fail_msg("%s", err.text);
+	r->config.key_store = r->store;
+	if (core_open(&r->loop, &r->config, r->store, &r->runtime, &r->core, &err) < 0 ||
 	    core_add_key(r->core, STR("a"), STR("key-a"), &err) < 0 ||
 	    core_add_key(r->core, STR("b"), STR("key-b"), &err) < 0)
 		fail_msg("%s", err.text);
