@@ -224,7 +224,8 @@ static int check_keys(struct config *c, struct err *err)
 	}
 	if (one && add_key(c, STR("default"), str_of(one), err) < 0)
 		return named("SANDBOX_API_KEY", err);
-	if (!c->n_keys && !config_value(c, "SANDBOX_KEYSTORE")) {
+	c->settings.key_store = config_value(c, "SANDBOX_KEYSTORE");
+	if (!c->n_keys && !c->settings.key_store) {
 		err_set(err, EINVAL, "set SANDBOX_API_KEYS, SANDBOX_API_KEY or SANDBOX_KEYSTORE");
 		return named("SANDBOX_API_KEYS", err);
 	}
@@ -236,6 +237,7 @@ static int check_admin_key(struct config *c, struct err *err)
 	const char *admin = config_value(c, "SANDBOX_ADMIN_KEY");
 	bool same = false;
 
+	c->settings.admin_key = admin;
 	if (!admin)
 		return 0;
 	for (size_t i = 0; i < c->n_keys; i++)

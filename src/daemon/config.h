@@ -79,6 +79,8 @@ struct config_settings {
 	uint64_t quota_mb;
 	bool snapshots;
 	uint64_t snapshot_days; /* 0: for ever */
+	const char *key_store;	/* "sqlite" or "sqlite:<path>"; NULL: none */
+	const char *admin_key;	/* NULL: none */
 	uint64_t max_sessions;
 	uint64_t pool;
 	uint64_t max_output_mb;

@@ -33,11 +33,11 @@
 #include "core/native/native.h"
 #include "daemon/config.h"
 #include "daemon/policy.h"
+#include "daemon/stores.h"
 #include "http/server.h"
 #include "ipc/posture.h"
 #include "sandbox/confine.h"
 #include "sandbox/filter.h"
-#include "store/store.h"
 
 #define LAUNCHER_FD 3
 #define CONFIG_FD 4
@@ -57,7 +57,7 @@ struct daemon {
 	char *state_path;      /* owned: <state>/state */
 	char *lost_path;       /* owned */
 	char *egress_path;     /* owned: where the gateway's events are */
-	struct store *store;
+	struct stores stores;
 	struct runtime *runtime;
 	struct core *core;
 	struct api *api;
@@ -100,7 +100,7 @@ static void on_runtime_closed(void *data)
 {
 	struct daemon *d = data;
 
-	store_close(d->store, on_store_closed, d);
+	stores_close(&d->stores, on_store_closed, d);
 }
 
 static void on_core_closed(void *data)
@@ -233,6 +233,42 @@ static int make_folder(const char *path, struct err *err)
 	return 0;
 }
 
+static int check_folder(const char *path, const char *variable, struct err *err)
+{
+	if (access(path, R_OK | W_OK | X_OK) < 0)
+		return err_errno(err,
+				 "%s: the folder '%s' must be there for user airlock to write in",
+				 variable, path);
+	return 0;
+}
+
+/* Only what the configuration names can be opened from now on. */
+static int confine(struct daemon *d, struct err *err)
+{
+	struct confine_dir dirs[2 + STORES_USES] = {
+		{ .path = d->state_path },
+		/* The gateway writes there; where there is none there may be no such directory. */
+		{ .path = d->egress_path, .read_only = true },
+	};
+	char *folders[STORES_USES];
+	size_t n = 2;
+
+	int r = 0;
+
+	for (enum stores_use i = 0; i < STORES_USES; i++) {
+		folders[i] = stores_folder(&d->stores, i, d->state_path);
+		if (folders[i] && r >= 0)
+			r = check_folder(folders[i], stores_variable(i), err);
+		if (folders[i])
+			dirs[n++] = (struct confine_dir){ .path = folders[i] };
+	}
+	if (r >= 0 && confine_files(dirs, n, NULL, 0, config_settings(d->config)->single, err) < 0)
+		r = err_wrap(err, "SANDBOX_STATE_DIR");
+	for (size_t i = 0; i < STORES_USES; i++)
+		free(folders[i]);
+	return r;
+}
+
 static int prepare(struct daemon *d, int argc, char **argv, struct err *err)
 {
 	int r = parse_arguments(d, argc, argv, err);
@@ -256,15 +292,13 @@ static int prepare(struct daemon *d, int argc, char **argv, struct err *err)
 	tune(d);
 	_cleanup_free_ char *tmp = mem_printf("%s/tmp", d->state_path);
 	r = make_folder(tmp, err);
-	const struct confine_dir dirs[] = {
-		{ .path = d->state_path },
-		/* The gateway writes there; where there is none there may be no such directory. */
-		{ .path = d->egress_path, .read_only = true },
+	if (r < 0)
+		return err_wrap(err, "SANDBOX_STATE_DIR");
+	const char *const values[STORES_USES] = {
+		[STORES_KEYS] = config_settings(d->config)->key_store,
 	};
-	if (r >= 0)
-		r = confine_files(dirs, ARRAY_SIZE(dirs), NULL, 0,
-				  config_settings(d->config)->single, err);
-	return r < 0 ? err_wrap(err, "SANDBOX_STATE_DIR") : 0;
+	stores_init(&d->stores, d->state_path, values);
+	return confine(d, err);
 }
 
 /* ---- Start: the parts ---- */
@@ -365,9 +399,11 @@ static int open_core(struct daemon *d, struct err *err)
 		.runtime_name = "native",
 		.ephemeral = s->ephemeral,
 		.snapshot_keep_us = (int64_t)s->snapshot_days * DAY_US,
+		.key_store = d->stores.stores[STORES_KEYS],
 		.lost_file = d->lost_path,
 	};
-	int r = core_open(&d->loop, &config, d->store, d->runtime, &d->core, err);
+	int r = core_open(&d->loop, &config, d->stores.stores[STORES_STATE], d->runtime, &d->core,
+			  err);
 
 	if (r < 0)
 		return r;
@@ -380,7 +416,7 @@ static int open_core(struct daemon *d, struct err *err)
 
 static uint64_t count_store_errors(void *data)
 {
-	return store_errors(data);
+	return stores_errors(data);
 }
 
 static int open_server(struct daemon *d, struct err *err)
@@ -392,10 +428,11 @@ static int open_server(struct daemon *d, struct err *err)
 		.upload_max = s->upload_max_mb * MIB,
 		.preview_domain = s->preview_domain,
 		.egress_log_dir = d->egress_path,
+		.admin_key = s->admin_key,
 		.snapshots = s->snapshots,
 		.snapshot_days = (int64_t)s->snapshot_days,
 		.store_errors = count_store_errors,
-		.store_data = d->store,
+		.store_data = &d->stores,
 	};
 	int r = api_open(&api, d->core, &d->api, err);
 
@@ -502,12 +539,10 @@ static void watch_signals(struct daemon *d)
 
 static int open_parts(struct daemon *d, struct err *err)
 {
-	_cleanup_free_ char *database = mem_printf("%s/airlock.db", d->state_path);
-	int r = store_open(&d->loop, database, &d->store, err);
+	int r = stores_open(&d->stores, &d->loop, err);
 
-	if (r < 0)
-		return err_wrap(err, "SANDBOX_STATE_DIR");
-	r = open_runtime(d, err);
+	if (r >= 0)
+		r = open_runtime(d, err);
 	if (r >= 0)
 		r = open_core(d, err);
 	return r;
@@ -538,6 +573,7 @@ int main(int argc, char **argv)
 	log_init("airlockd", LOG_INFO);
 	int status = prepare(&d, argc, argv, &err) < 0 ? refuse(&err) : run(&d);
 	config_free(d.config);
+	stores_fini(&d.stores);
 	free(d.state_path);
 	free(d.lost_path);
 	free(d.egress_path);

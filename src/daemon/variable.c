@@ -71,8 +71,8 @@ static int check_private_key(const char *value, struct err *err)
 const struct variable variables[] = {
 	{ "SANDBOX_API_KEYS", .secret = true },
 	{ "SANDBOX_API_KEY", .secret = true },
-	{ "SANDBOX_KEYSTORE", .check = check_store, .later = true },
-	{ "SANDBOX_ADMIN_KEY", .secret = true, .later = true },
+	{ "SANDBOX_KEYSTORE", .check = check_store },
+	{ "SANDBOX_ADMIN_KEY", .secret = true },
 	{ "SANDBOX_TENANT_LIMITS" },
 	{ "SANDBOX_TENANT_LIMITS_FILE" },
 	{ "SANDBOX_EGRESS_POLICY" },
