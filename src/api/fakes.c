@@ -73,6 +73,26 @@ bool key_find(struct core *c, struct str text, struct caller *ret)
 	return stored || str_eq(text, STR("key-a")) || str_eq(text, STR("key-b"));
 }
 
+void caller_actor(const struct caller *who, char out[KEY_ACTOR_MAX])
+{
+	snprintf(out, KEY_ACTOR_MAX, "%s", who->key ? "key abcdefghij" : "static key");
+}
+
+bool audit_is_on(const struct core *c)
+{
+	return fake.has_audit;
+}
+
+void audit_page(struct core *c, const struct tenant *t, int64_t before_us, uint32_t before_id,
+		size_t limit, store_audit_page_fn fn, void *data)
+{
+	fake.audit_before_us = before_us;
+	fake.audit_before_id = before_id;
+	fake.audit_limit = limit;
+	fake.audit_done = fn;
+	fake.data = data;
+}
+
 bool keys_are_stored(const struct core *c)
 {
 	return fake.has_key;
@@ -280,6 +300,7 @@ int exec_start(struct core *c, struct session *s, const struct exec_params *p,
 		return err_slug(err, EINVAL, "secret_name_reserved", "'PATH' is reserved.");
 	fake.execs++;
 	fake.exec = *p;
+	note_call(fake.actor, str_of(p->actor));
 	fake.exec_ops = *ops;
 	fake.data = data;
 	snprintf(fake.command, sizeof(fake.command), "%.*s", (int)p->command.len, p->command.data);

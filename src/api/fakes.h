@@ -9,6 +9,7 @@
 #include <jansson.h>
 
 #include "api/api.h"
+#include "core/audit.h"
 #include "core/core.h"
 #include "core/key.h"
 #include "core/snapshot.h"
@@ -121,6 +122,12 @@ struct fake_core {
 	void (*on_revoked)(void *data, const struct key *key);
 	void *revoked_data;
 	bool exec_killed;
+	char actor[128];
+	bool has_audit;
+	int64_t audit_before_us;
+	uint32_t audit_before_id;
+	size_t audit_limit;
+	store_audit_page_fn audit_done;
 	bool named;	/* the snapshot was given a name */
 	char name[128]; /* that name; or the id that was asked for */
 	unsigned fork_count;

@@ -7,6 +7,8 @@
 
 #include <stdbool.h>
 
+#include "base/str.h"
+
 struct request;
 
 /* sessions.c */
@@ -75,6 +77,12 @@ void handle_key_revoke(struct request *r);
 void handle_admin_key_list(struct request *r);
 void handle_admin_key_issue(struct request *r);
 void handle_admin_key_revoke(struct request *r);
+
+/* audit.c */
+enum { AUDIT_LIMIT, AUDIT_BEFORE, AUDIT_FIELDS };
+const char *audit_off(const struct request *r);
+const char *audit_check_cursor(struct str text);
+void handle_audit(struct request *r);
 
 /* account.c */
 void handle_usage(struct request *r);

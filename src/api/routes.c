@@ -38,15 +38,6 @@ static const char *check_trimmed_name(struct str text)
 	return check_no_controls(str_trim(text));
 }
 
-static const char *check_cursor(struct str text)
-{
-	bool ok = text.len && text.len <= 64;
-
-	for (size_t i = 0; i < text.len; i++)
-		ok &= memchr("0123456789abcdef-", text.data[i], 17) != NULL;
-	return ok ? NULL : "malformed cursor";
-}
-
 /* A path in hexadecimal, as the list gives it. */
 static const char *check_after(struct str text)
 {
@@ -149,10 +140,10 @@ static const struct field egress_log_fields[] = {
 };
 
 static const struct field audit_fields[] = {
-	{ "limit", "Entries in one answer.", IN_QUERY, FIELD_INT, .clamp = true, .preset = 100,
-	  .min = 1, .max = 500 },
-	{ "before", "The next of the answer before.", IN_QUERY, FIELD_STRING,
-	  .check = check_cursor },
+	[AUDIT_LIMIT] = { "limit", "Entries in one answer.", IN_QUERY, FIELD_INT, .clamp = true,
+			  .preset = 100, .min = 1, .max = 500 },
+	[AUDIT_BEFORE] = { "before", "The next of the answer before.", IN_QUERY, FIELD_STRING,
+			   .check = audit_check_cursor },
 };
 
 static const struct field key_fields[] = {
@@ -389,11 +380,6 @@ static const struct route_answer closed_answers[] = {
 
 /* ---- Features that are not part of this server ---- */
 
-static const char *audit_off(const struct request *r)
-{
-	return "audit_off";
-}
-
 static const char *previews_off(const struct request *r)
 {
 	return "previews_off";
@@ -465,8 +451,8 @@ const struct route routes[] = {
 	  .id = "showUsage", .summary = "Limits and what is used of them",
 	  .answers = usage_answers },
 	{ "GET", "/v1/audit", CALLER_TENANT, FIELDS(audit_fields), .feature_off = audit_off,
-	  .status = 200, .id = "listAudit", .summary = "What ran, newest first",
-	  .answers = audit_answers, .also = "501" },
+	  .handle = handle_audit, .status = 200, .id = "listAudit",
+	  .summary = "What ran, newest first", .answers = audit_answers, .also = "501" },
 	{ "POST", "/v1/sessions/{session_id}/snapshots", CALLER_TENANT, BODY_JSON, TARGET_USE,
 	  FIELDS(snapshot_fields), .feature_off = snapshots_off, .limit = snapshot_limit,
 	  .handle = handle_snapshot_create, .status = 200, .id = "createSnapshot",

@@ -20,6 +20,8 @@ static const struct cli_command commands[] = {
 	{ "keys",
 	  "[--admin] [--json] list [--tenant T] | create [--name N] [--tenant T] | revoke KEY_ID",
 	  "keys of a server", cmd_keys },
+	{ "audit", "[--json] [--limit N]", "what ran, newest first; --json has all of it",
+	  cmd_audit },
 	{ "usage", "[--json]", "limits and what is used of them", cmd_usage },
 	{ "policy", "[--json]", "hosts that sandboxes may reach", cmd_policy },
 	{ "health", "[--json]", "whether the server serves", cmd_health },

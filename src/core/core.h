@@ -33,13 +33,16 @@ struct core_config {
 	uint64_t memory_bytes;		   /* limit of a sandbox; 0: not told */
 	const char *const *templates;	   /* allowed template names; borrowed */
 	size_t n_templates;
-	const char *imported;	  /* comma list of imported images; NULL: none; borrowed */
-	const char *runtime_name; /* "native" */
-	bool ephemeral;		  /* SANDBOX_SESSION_STATE=off */
-	int64_t snapshot_keep_us; /* SANDBOX_SNAPSHOT_RETENTION_DAYS; 0: for ever */
-	struct store *key_store;  /* where keys are stored; may be the store; NULL: nowhere */
-	const char *lost_file;	  /* core_start writes the names of lost volumes there, one a line;
-				     NULL: nowhere; borrowed */
+	const char *imported;	   /* comma list of imported images; NULL: none; borrowed */
+	const char *runtime_name;  /* "native" */
+	bool ephemeral;		   /* SANDBOX_SESSION_STATE=off */
+	int64_t snapshot_keep_us;  /* SANDBOX_SNAPSHOT_RETENTION_DAYS; 0: for ever */
+	struct store *key_store;   /* where keys are stored; may be the store; NULL: nowhere */
+	struct store *audit_store; /* the same of the audit log */
+	bool audit_strict;
+	int64_t audit_keep_us; /* SANDBOX_AUDIT_RETENTION_DAYS */
+	const char *lost_file; /* core_start writes the names of lost volumes there, one a line;
+				  NULL: nowhere; borrowed */
 };
 
 /* Takes ownership of nothing; store and runtime outlive the core. Reads the stored sessions, which
@@ -170,6 +173,7 @@ struct exec_params {
 	size_t n_env;
 	struct str stdin_data; /* data == NULL: /dev/null */
 	uint32_t timeout_s;
+	const char *actor; /* for the audit log; copied */
 };
 
 #define EXEC_WARNINGS_MAX 3

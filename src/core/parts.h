@@ -61,7 +61,8 @@ struct found_volume {
 
 /* later: answers that must not come before their call returned. sweep: every min(60 s, TTL). flush:
  * access times, once a minute. usage: a second after something was counted. tick: every second
- * while something with a deadline waits. again: deletes that failed. */
+ * while something with a deadline waits. again: deletes that failed. audit: records that are too
+ * old, every hour. */
 enum core_timer {
 	TIMER_LATER,
 	TIMER_SWEEP,
@@ -69,6 +70,7 @@ enum core_timer {
 	TIMER_USAGE,
 	TIMER_TICK,
 	TIMER_AGAIN,
+	TIMER_AUDIT,
 	CORE_TIMERS
 };
 
@@ -113,6 +115,7 @@ struct core {
 	struct found_volume *found;   /* owned; between core_open and core_start */
 	struct found_volume *journal; /* owned; what an earlier run left, until it is cleared */
 	unsigned lost;
+	uint64_t audit_last; /* id of the last record */
 
 	struct exec *execs; /* in flight */
 	unsigned n_waiting; /* file calls */
@@ -139,6 +142,10 @@ void tenants_free(struct core *c);
 struct tenant *tenant_add(struct core *c, struct str name, uint32_t number);
 int keys_load(struct core *c, struct err *err);
 void keys_free(struct core *c);
+
+/* ---- audit.c ---- */
+int audit_load(struct core *c, struct err *err);
+void audit_start_pruning(struct core *c);
 
 /* ---- egress.c ---- */
 /* The rules that a request asks for. */

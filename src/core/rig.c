@@ -594,7 +594,7 @@ static void open_core(struct rig *r)
 
 	if (store_open(&r->loop, r->path, &r->store, &err) < 0)
 		fail_msg("%s", err.text);
-	r->config.key_store = r->store;
+	r->config.key_store = r->config.audit_store = r->store;
 	if (core_open(&r->loop, &r->config, r->store, &r->runtime, &r->core, &err) < 0 ||
 	    core_add_key(r->core, STR("a"), STR("key-a"), &err) < 0 ||
 	    core_add_key(r->core, STR("b"), STR("key-b"), &err) < 0)
@@ -686,6 +686,7 @@ int rig_setup(void **state)
 		.templates = templates,
 		.n_templates = 2,
 		.runtime_name = "native",
+		.audit_keep_us = 90 * 86400 * RIG_SECOND,
 		.snapshot_keep_us = 30 * 86400 * RIG_SECOND,
 	};
 	rig_open(r);

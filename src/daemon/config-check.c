@@ -31,6 +31,7 @@
 		.session_ttl_s = 1800, \
 		.quota_mb = 512, \
 		.snapshot_days = 30, \
+		.audit_days = 90, \
 		.max_sessions = 100, \
 		.pool = 4, \
 		.max_output_mb = 16, \
@@ -225,6 +226,8 @@ static int check_keys(struct config *c, struct err *err)
 	if (one && add_key(c, STR("default"), str_of(one), err) < 0)
 		return named("SANDBOX_API_KEY", err);
 	c->settings.key_store = config_value(c, "SANDBOX_KEYSTORE");
+	c->settings.audit_store = config_value(c, "SANDBOX_AUDIT");
+	c->settings.audit_strict = is_on(c, "SANDBOX_AUDIT_STRICT");
 	if (!c->n_keys && !c->settings.key_store) {
 		err_set(err, EINVAL, "set SANDBOX_API_KEYS, SANDBOX_API_KEY or SANDBOX_KEYSTORE");
 		return named("SANDBOX_API_KEYS", err);

@@ -78,9 +78,12 @@ struct config_settings {
 	bool ephemeral; /* SANDBOX_SESSION_STATE=off */
 	uint64_t quota_mb;
 	bool snapshots;
-	uint64_t snapshot_days; /* 0: for ever */
-	const char *key_store;	/* "sqlite" or "sqlite:<path>"; NULL: none */
-	const char *admin_key;	/* NULL: none */
+	uint64_t snapshot_days;	 /* 0: for ever */
+	const char *key_store;	 /* "sqlite" or "sqlite:<path>"; NULL: none */
+	const char *audit_store; /* the same */
+	bool audit_strict;
+	uint64_t audit_days;
+	const char *admin_key; /* NULL: none */
 	uint64_t max_sessions;
 	uint64_t pool;
 	uint64_t max_output_mb;

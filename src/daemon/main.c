@@ -296,6 +296,7 @@ static int prepare(struct daemon *d, int argc, char **argv, struct err *err)
 		return err_wrap(err, "SANDBOX_STATE_DIR");
 	const char *const values[STORES_USES] = {
 		[STORES_KEYS] = config_settings(d->config)->key_store,
+		[STORES_AUDIT] = config_settings(d->config)->audit_store,
 	};
 	stores_init(&d->stores, d->state_path, values);
 	return confine(d, err);
@@ -400,6 +401,9 @@ static int open_core(struct daemon *d, struct err *err)
 		.ephemeral = s->ephemeral,
 		.snapshot_keep_us = (int64_t)s->snapshot_days * DAY_US,
 		.key_store = d->stores.stores[STORES_KEYS],
+		.audit_store = d->stores.stores[STORES_AUDIT],
+		.audit_strict = s->audit_strict,
+		.audit_keep_us = (int64_t)s->audit_days * DAY_US,
 		.lost_file = d->lost_path,
 	};
 	int r = core_open(&d->loop, &config, d->stores.stores[STORES_STATE], d->runtime, &d->core,
@@ -429,6 +433,7 @@ static int open_server(struct daemon *d, struct err *err)
 		.preview_domain = s->preview_domain,
 		.egress_log_dir = d->egress_path,
 		.admin_key = s->admin_key,
+		.audit_days = (int64_t)s->audit_days,
 		.snapshots = s->snapshots,
 		.snapshot_days = (int64_t)s->snapshot_days,
 		.store_errors = count_store_errors,

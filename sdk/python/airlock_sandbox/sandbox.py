@@ -402,6 +402,12 @@ class Sandbox:
         answer = self._connection.json("GET", "/v1/egress/policy") or {}
         return list(answer.get("allowed") or [])
 
+    def audit(self, limit: int = 100, before: Optional[str] = None) -> Dict[str, Any]:
+        """What ran in this tenant's sandboxes, newest first: "entries", and "next", which is passed
+        back as before to get older ones (None: there are none)."""
+        path = query("/v1/audit", limit=limit, before=before)
+        return self._connection.json("GET", path) or {}
+
     def usage(self) -> Dict[str, Any]:
         """This tenant's limits and what it uses of them."""
         return self._connection.json("GET", "/v1/usage") or {}
