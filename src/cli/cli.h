@@ -74,6 +74,8 @@ int cmd_files(const struct cli_command *self, int argc, char **argv);
 int cmd_image(const struct cli_command *self, int argc, char **argv);
 int cmd_volume(const struct cli_command *self, int argc, char **argv);
 int cmd_keys(const struct cli_command *self, int argc, char **argv);
+int cmd_backup(const struct cli_command *self, int argc, char **argv);
+int cmd_restore(const struct cli_command *self, int argc, char **argv);
 int cmd_audit(const struct cli_command *self, int argc, char **argv);
 int cmd_usage(const struct cli_command *self, int argc, char **argv);
 int cmd_policy(const struct cli_command *self, int argc, char **argv);

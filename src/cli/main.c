@@ -28,6 +28,10 @@ static const struct cli_command commands[] = {
 	{ "status", "[--json]", "sessions, pool, volume and last errors", cmd_status },
 	{ "doctor", "[--json]", "what this host can enforce", cmd_doctor },
 	{ "image", "ls|build|import|rm", "what sandboxes start from", cmd_image },
+	{ "backup", "[--state-dir DIR | --database PATH] FILE",
+	  "copy the database of a server, running or not (as root)", cmd_backup },
+	{ "restore", "[--state-dir DIR | --database PATH] FILE",
+	  "put such a copy in its place (as root)", cmd_restore },
 	{ "volume", "show|grow|purge", "where workspaces lie (as root)", cmd_volume },
 };
 
