@@ -214,6 +214,8 @@ static int exec_launcher(const struct serve_settings *s, int config_fd, int list
 		if (s->egress_policy_file[0])
 			add(&a, "--egress-policy-file", mem_dup(s->egress_policy_file));
 	}
+	if (s->tenant_limits_file[0])
+		add(&a, "--tenant-limits-file", mem_dup(s->tenant_limits_file));
 	int r = add_images(&a, s, err);
 	for (size_t i = 0; kept_variables[i]; i++) {
 		const char *value = getenv(kept_variables[i]);

@@ -71,8 +71,10 @@ bool core_is_stopping(const struct core *c);
 
 /* Adds a static key; the tenant is made when new. */
 int core_add_key(struct core *c, struct str tenant, struct str key, struct err *err);
-/* Limits of "*" (tenant.data == NULL) or of one tenant; before the first request. */
+/* Limits of "*" (tenant.data == NULL) or of one tenant. */
 void core_set_limits(struct core *c, struct str tenant, const struct tenant_limits *limits);
+/* Forgets all of them; a whole new set follows. What runs goes on, beyond a limit that fell. */
+void core_clear_limits(struct core *c);
 /* NULL: there is none of that name. */
 struct tenant *tenant_find(struct core *c, struct str name);
 /* What one tenant may be allowed to reach; tenant NULL: everybody without an entry. */

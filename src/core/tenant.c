@@ -67,6 +67,16 @@ int tenant_make(struct core *c, struct str name, struct tenant **ret, struct err
 	return 0;
 }
 
+void core_clear_limits(struct core *c)
+{
+	for (struct limits_entry *e = c->limits, *next; e; e = next) {
+		next = e->next;
+		free(e->tenant);
+		free(e);
+	}
+	c->limits = NULL;
+}
+
 void core_set_limits(struct core *c, struct str tenant, const struct tenant_limits *limits)
 {
 	if (!tenant.data) {
@@ -91,11 +101,6 @@ void tenants_free(struct core *c)
 		free(t->name);
 		free(t);
 	}
-	for (struct limits_entry *e = c->limits, *next; e; e = next) {
-		next = e->next;
-		free(e->tenant);
-		free(e);
-	}
 	c->tenants = NULL;
-	c->limits = NULL;
+	core_clear_limits(c);
 }

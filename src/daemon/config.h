@@ -69,6 +69,7 @@ struct config_launcher_settings {
 	const char *egress_dns;		/* comma list; NULL: the host's name servers */
 	const char *egress_policy_file; /* NULL: the policy is a variable */
 	uint64_t egress_log_days;
+	const char *tenant_limits_file; /* NULL: limits are a variable, or built in */
 };
 
 struct config_settings {
@@ -96,6 +97,7 @@ struct config_settings {
 	size_t n_templates;
 	const char *imported; /* comma list of templates that were imported; NULL: none */
 	bool egress_fixed;    /* SANDBOX_EGRESS_POLICY is set: its file does not count */
+	bool limits_fixed;    /* the same of SANDBOX_TENANT_LIMITS */
 	enum log_level log_level;
 };
 

@@ -35,6 +35,7 @@
 #include "daemon/policy.h"
 #include "daemon/stores.h"
 #include "http/server.h"
+#include "ipc/messages.h"
 #include "ipc/posture.h"
 #include "sandbox/confine.h"
 #include "sandbox/filter.h"
@@ -347,29 +348,13 @@ static void set_egress(struct daemon *d)
 	free(load.entries);
 }
 
-/* Read on the loop: a regular file of at most a megabyte that was opened just now, and only when
- * the operator says so. */
-static uint32_t on_policy(void *data, int fd, uint32_t code)
+static int take_egress(struct daemon *d, int fd, struct err *err)
 {
-	struct daemon *d = data;
 	struct policy_egress_list list = { 0 };
-	struct err err;
+	int r = policy_read_egress(fd, &list, err);
 
-	/* The runtime ends after the core. */
-	if (d->stopping)
-		return ESHUTDOWN;
-	if (config_settings(d->config)->egress_fixed) {
-		log_event(LOG_WARN, "policy_file_ignored",
-			  LOG_STR("why", "SANDBOX_EGRESS_POLICY is set"));
-		return 0;
-	}
-	errno = (int)code;
-	int r = fd < 0 ? err_errno(&err, "it cannot be opened")
-		       : policy_read_egress(fd, &list, &err);
-	if (r < 0) {
-		log_event(LOG_ERROR, "policy_refused", LOG_STR("why", err.text));
-		return (uint32_t)err.code;
-	}
+	if (r < 0)
+		return r;
 	struct core_egress *entries = mem_new(list.n + 1, sizeof(*entries));
 	for (size_t i = 0; i < list.n; i++)
 		entries[i] = (struct core_egress){ list.items[i].tenant, &list.items[i].rules };
@@ -378,6 +363,49 @@ static uint32_t on_policy(void *data, int fd, uint32_t code)
 	free(entries);
 	policy_egress_fini(&list);
 	return 0;
+}
+
+static int take_limits(struct daemon *d, int fd, struct err *err)
+{
+	struct policy_limits_list list = { 0 };
+	int r = policy_read_limits(fd, &list, err);
+
+	if (r < 0)
+		return r;
+	core_clear_limits(d->core);
+	for (const struct policy_limits *at = list.items; at < list.items + list.n; at++)
+		core_set_limits(d->core, at->tenant ? str_of(at->tenant) : (struct str){ NULL, 0 },
+				&at->limits);
+	log_event(LOG_INFO, "limits_loaded", LOG_INT("tenants", list.n - 1));
+	policy_limits_fini(&list);
+	return 0;
+}
+
+/* Read on the loop: a sealed copy of at most a megabyte, and only when the operator says so. */
+static uint32_t on_policy(void *data, uint32_t which, int fd, uint32_t code)
+{
+	struct daemon *d = data;
+	const struct config_settings *s = config_settings(d->config);
+	bool egress = which == POLICY_EGRESS;
+	struct err err;
+
+	/* The runtime ends after the core. */
+	if (d->stopping)
+		return ESHUTDOWN;
+	if (egress ? s->egress_fixed : s->limits_fixed) {
+		log_event(LOG_WARN, egress ? "policy_file_ignored" : "limits_file_ignored",
+			  LOG_STR("why", egress ? "SANDBOX_EGRESS_POLICY is set"
+						: "SANDBOX_TENANT_LIMITS is set"));
+		return 0;
+	}
+	errno = (int)code;
+	int r = fd < 0 ? err_errno(&err, "it cannot be opened")
+		       : (egress ? take_egress : take_limits)(d, fd, &err);
+	if (r >= 0)
+		return 0;
+	log_event(LOG_ERROR, egress ? "policy_refused" : "limits_refused",
+		  LOG_STR("why", err.text));
+	return (uint32_t)err.code;
 }
 
 static int open_core(struct daemon *d, struct err *err)

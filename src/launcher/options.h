@@ -30,6 +30,7 @@ struct launcher_options {
 	const char *egress_dns;		/* comma list of addresses */
 	const char *egress_policy_file; /* NULL: SIGHUP reads no policy */
 	uint64_t egress_log_days;
+	const char *tenant_limits_file;		/* NULL: SIGHUP reads no limits */
 	const char *images[OPTIONS_IMAGES_MAX]; /* "NAME=TARFILE" */
 	unsigned n_images;
 };
