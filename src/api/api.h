@@ -27,6 +27,8 @@ struct api_config {
 	uint64_t upload_max;	    /* SANDBOX_UPLOAD_MAX_MB in bytes */
 	const char *preview_domain; /* NULL: none; copied */
 	const char *egress_log_dir; /* NULL: none; borrowed */
+	const char *admin_key;	    /* SANDBOX_ADMIN_KEY; NULL: no admin calls; copied */
+	int64_t audit_days;	    /* SANDBOX_AUDIT_RETENTION_DAYS */
 	bool snapshots;		    /* SANDBOX_SNAPSHOTS */
 	int64_t snapshot_days;	    /* SANDBOX_SNAPSHOT_RETENTION_DAYS */
 	/* Writes of the store that failed since the start; NULL: nobody counts. */

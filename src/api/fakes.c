@@ -17,6 +17,7 @@ const struct tenant_limit_field tenant_limit_fields[] = {
 };
 const size_t tenant_limit_n_fields = ARRAY_SIZE(tenant_limit_fields);
 
+static char key_name[] = "ci";
 static char template_name[] = "sandbox-base:latest";
 static char snapshot_texts[2][8] = { "before", "out" };
 
@@ -34,6 +35,10 @@ void fake_reset(void)
 			     .created_us = 1000000,
 			     .accessed_us = 2000000 },
 		.has_session = true,
+		.key = { .id = "abcdefghij",
+			 .tenant = &fake.a,
+			 .name = key_name,
+			 .created_us = 7000000 },
 		.snapshot = { .id = "snap_0123456789abcdef",
 			      .session_id = "sbx_0123456789ab",
 			      .tenant = &fake.a,
@@ -53,10 +58,82 @@ void fake_reset(void)
 	fake.b.name = names[1];
 }
 
-struct tenant *key_find(struct core *c, struct str key, const char **ret_actor)
+static void note_call(char out[static 128], struct str text)
 {
-	*ret_actor = "static key";
-	return str_eq(key, STR("key-a")) ? &fake.a : str_eq(key, STR("key-b")) ? &fake.b : NULL;
+	snprintf(out, 128, "%.*s", (int)text.len, text.data ? text.data : "");
+}
+
+bool key_find(struct core *c, struct str text, struct caller *ret)
+{
+	bool stored = fake.has_key && str_eq(text, STR("key-stored"));
+
+	*ret = (struct caller){ .tenant = &fake.a, .key = stored ? &fake.key : NULL };
+	if (str_eq(text, STR("key-b")))
+		ret->tenant = &fake.b;
+	return stored || str_eq(text, STR("key-a")) || str_eq(text, STR("key-b"));
+}
+
+void caller_actor(const struct caller *who, char out[KEY_ACTOR_MAX])
+{
+	snprintf(out, KEY_ACTOR_MAX, "%s", who->key ? "key abcdefghij" : "static key");
+}
+
+bool audit_is_on(const struct core *c)
+{
+	return fake.has_audit;
+}
+
+void audit_page(struct core *c, const struct tenant *t, int64_t before_us, uint32_t before_id,
+		size_t limit, store_audit_page_fn fn, void *data)
+{
+	fake.audit_before_us = before_us;
+	fake.audit_before_id = before_id;
+	fake.audit_limit = limit;
+	fake.audit_done = fn;
+	fake.data = data;
+}
+
+bool keys_are_stored(const struct core *c)
+{
+	return fake.has_key;
+}
+
+const struct key *key_next(const struct core *c, const struct tenant *tenant,
+			   const struct key *prev)
+{
+	return !prev && fake.has_key && (!tenant || tenant == &fake.a) ? &fake.key : NULL;
+}
+
+struct tenant *tenant_find(struct core *c, struct str name)
+{
+	return str_eq(name, STR("a")) ? &fake.a : str_eq(name, STR("b")) ? &fake.b : NULL;
+}
+
+void key_issue(struct core *c, struct str tenant, struct str name, key_issued_fn fn, void *data)
+{
+	note_call(fake.path, tenant);
+	note_call(fake.name, name);
+	fake.key_issued = fn;
+	fake.data = data;
+}
+
+void key_revoke(struct core *c, const struct tenant *tenant, struct str id, key_fn fn, void *data)
+{
+	note_call(fake.path, str_of(tenant ? tenant->name : ""));
+	note_call(fake.name, id);
+	fake.key_revoked = fn;
+	fake.data = data;
+}
+
+void keys_listen(struct core *c, void (*revoked)(void *data, const struct key *key), void *data)
+{
+	fake.on_revoked = revoked;
+	fake.revoked_data = data;
+}
+
+void rate_init(struct rate *r, uint32_t capacity, int64_t now_us)
+{
+	*r = (struct rate){ .capacity = capacity };
 }
 
 /* micro_tokens counts what was taken. */
@@ -228,6 +305,7 @@ int exec_start(struct core *c, struct session *s, const struct exec_params *p,
 		return err_slug(err, EINVAL, "secret_name_reserved", "'PATH' is reserved.");
 	fake.execs++;
 	fake.exec = *p;
+	note_call(fake.actor, str_of(p->actor));
 	fake.exec_ops = *ops;
 	fake.data = data;
 	snprintf(fake.command, sizeof(fake.command), "%.*s", (int)p->command.len, p->command.data);
@@ -238,6 +316,11 @@ int exec_start(struct core *c, struct session *s, const struct exec_params *p,
 void exec_detach(struct exec *e)
 {
 	fake.exec_detached = true;
+}
+
+void exec_kill(struct exec *e)
+{
+	fake.exec_killed = true;
 }
 
 struct files_call *files_read(struct core *c, struct session *s, struct str path, files_read_fn fn,

@@ -9,7 +9,9 @@
 #include <jansson.h>
 
 #include "api/api.h"
+#include "core/audit.h"
 #include "core/core.h"
+#include "core/key.h"
 #include "core/snapshot.h"
 #include "http/server.h"
 
@@ -120,6 +122,19 @@ struct fake_core {
 	bool has_snapshot, snapshots_full;
 	snapshot_fn snapshot_done;
 	fork_fn fork_done;
+	struct key key; /* "key-stored" of a, while has_key */
+	bool has_key;
+	key_issued_fn key_issued; /* path and name have what was asked */
+	key_fn key_revoked;
+	void (*on_revoked)(void *data, const struct key *key);
+	void *revoked_data;
+	bool exec_killed;
+	char actor[128];
+	bool has_audit;
+	int64_t audit_before_us;
+	uint32_t audit_before_id;
+	size_t audit_limit;
+	store_audit_page_fn audit_done;
 	bool named;	/* the snapshot was given a name */
 	char name[128]; /* that name; or the id that was asked for */
 	unsigned fork_count;

@@ -64,26 +64,54 @@ static enum verdict step_route(struct request *r)
 	return OVER;
 }
 
-/* 4 */
-static enum verdict step_key(struct request *r)
+/* data NULL: there is none that could be one. */
+static struct str sent_key(const struct request *r)
 {
-	const char *actor;
 	size_t count;
-
-	if (r->match.route->caller == CALLER_ANYONE)
-		return PASS;
-	if (r->match.route->caller == CALLER_ADMIN) {
-		request_fail(r, "admin_off", NULL);
-		return OVER;
-	}
 	struct str key = http_head_find(http_exchange_head(r->x), "x-api-key", &count);
 	bool ascii = true;
+
 	for (size_t i = 0; i < key.len; i++)
 		ascii &= (unsigned char)key.data[i] < 0x80;
 	if (count == 1 && key.len && key.len <= LIMIT_KEY && ascii)
-		r->tenant = key_find(r->api->core, key, &actor);
-	if (r->tenant)
+		return key;
+	return (struct str){ NULL, 0 };
+}
+
+static enum verdict check_admin(struct request *r)
+{
+	struct str want = str_of(r->api->admin_key), key = sent_key(r);
+	uint32_t wait_s;
+
+	if (!r->api->admin_key) {
+		request_fail(r, "admin_off", NULL);
+		return OVER;
+	}
+	if (key.data && str_eq_secret(key, want))
 		return PASS;
+	if (failures_take(&r->api->failures, http_exchange_peer(r->x), clock_monotonic_us(),
+			  &wait_s))
+		request_fail(r, "bad_admin_key", NULL);
+	else
+		request_fail_rate(r, wait_s);
+	return OVER;
+}
+
+/* 4 */
+static enum verdict step_key(struct request *r)
+{
+	struct caller who;
+
+	if (r->match.route->caller == CALLER_ANYONE)
+		return PASS;
+	if (r->match.route->caller == CALLER_ADMIN)
+		return check_admin(r);
+	struct str key = sent_key(r);
+	if (key.data && key_find(r->api->core, key, &who)) {
+		r->tenant = who.tenant;
+		r->key = who.key;
+		return PASS;
+	}
 	request_fail(r, "unauthenticated", NULL);
 	return OVER;
 }
@@ -258,7 +286,7 @@ static enum verdict step_body(struct request *r)
 		return OVER;
 	r->reading = true;
 	http_body_read(r->x, &(struct http_body_want){ .max = body_max(r),
-						       .account = r->tenant->number,
+						       .account = r->tenant ? r->tenant->number : 0,
 						       .fn = body_done,
 						       .gone = body_gone,
 						       .data = r });

@@ -7,6 +7,8 @@
 
 #include <stdbool.h>
 
+#include "base/str.h"
+
 struct request;
 
 /* sessions.c */
@@ -67,6 +69,24 @@ void handle_restore(struct request *r);
 void handle_snapshot_list(struct request *r);
 void handle_snapshot_delete(struct request *r);
 void handle_fork(struct request *r);
+
+/* keys.c */
+enum { KEY_NAME, KEY_FIELDS };
+enum { ADMIN_KEY_TENANT, ADMIN_KEY_NAME, ADMIN_KEY_FIELDS };
+enum { ADMIN_LIST_TENANT, ADMIN_LIST_FIELDS };
+const char *keys_off(const struct request *r);
+void handle_key_list(struct request *r);
+void handle_key_issue(struct request *r);
+void handle_key_revoke(struct request *r);
+void handle_admin_key_list(struct request *r);
+void handle_admin_key_issue(struct request *r);
+void handle_admin_key_revoke(struct request *r);
+
+/* audit.c */
+enum { AUDIT_LIMIT, AUDIT_BEFORE, AUDIT_FIELDS };
+const char *audit_off(const struct request *r);
+const char *audit_check_cursor(struct str text);
+void handle_audit(struct request *r);
 
 /* account.c */
 void handle_usage(struct request *r);

@@ -70,6 +70,15 @@ void request_reply(struct request *r, int status, struct str json)
 	request_free(r);
 }
 
+void request_reply_secret(struct request *r, int status, struct json_out *o)
+{
+	struct buf *scratch = &r->api->scratch;
+
+	request_reply(r, status, buf_str(o->buf));
+	explicit_bzero(scratch->data, scratch->cap);
+	buf_clear(scratch);
+}
+
 /* extra.name.data == NULL: no header more than the usual. detail is JSON text. */
 static void reply_error(struct request *r, const struct error_row *row, struct str detail,
 			struct http_header extra)
@@ -148,9 +157,12 @@ void request_fail_rate(struct request *r, uint32_t wait_s)
 	char text[128], seconds[16];
 
 	snprintf(seconds, sizeof(seconds), "%u", wait_s);
-	snprintf(text, sizeof(text),
-		 "Rate limit of %u requests per minute exceeded; retry in %u s.",
-		 r->tenant->limits.requests_per_minute, wait_s);
+	if (r->tenant)
+		snprintf(text, sizeof(text),
+			 "Rate limit of %u requests per minute exceeded; retry in %u s.",
+			 r->tenant->limits.requests_per_minute, wait_s);
+	else
+		snprintf(text, sizeof(text), "Too many wrong admin keys; retry in %u s.", wait_s);
 	reply_text_error(r, error_find("rate_limited"), text,
 			 (struct http_header){ STR("Retry-After"), str_of(seconds) });
 }

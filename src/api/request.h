@@ -24,11 +24,13 @@
 #include "api/api.h"
 #include "api/body.h"
 #include "api/events.h"
+#include "api/failures.h"
 #include "api/route.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "core/core.h"
+#include "core/key.h"
 #include "http/server.h"
 
 struct request;
@@ -42,6 +44,8 @@ struct api {
 	struct buf description;	  /* /openapi.json */
 	uv_idle_t pump;		  /* runs while a long answer can go on */
 	uv_timer_t ping;	  /* runs while event streams are open */
+	char *admin_key;	  /* owned; NULL: there is none */
+	struct failures failures; /* of admin keys */
 	bool pump_on, ping_on, closing;
 	unsigned handles_open;
 	void (*closed)(void *data);
@@ -55,6 +59,7 @@ struct request {
 	unsigned step; /* of the ladder, the next to run */
 	struct route_match match;
 	struct tenant *tenant;
+	const struct key *key; /* a stored one that let it in; it goes when that is revoked */
 	struct session *session;
 	struct arena arena;
 	struct body body;
@@ -84,13 +89,15 @@ void request_free(struct request *r);
 
 /* 2xx with a JSON object, usually written on the api's scratch buffer. */
 void request_reply(struct request *r, int status, struct str json);
+/* The same for what must not lie in memory afterwards: the scratch buffer is wiped. */
+void request_reply_secret(struct request *r, int status, struct json_out *o);
 /* The answer of the contract for that word; text NULL: the row's own. */
 void request_fail(struct request *r, const char *slug, const char *text);
 void request_failf(struct request *r, const char *slug, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 /* The same for an error of the core; what is not in the table is logged and becomes a 500. */
 void request_fail_err(struct request *r, const struct err *err);
-/* 429 with Retry-After. */
+/* 429 with Retry-After, of a tenant or of those who try admin keys. */
 void request_fail_rate(struct request *r, uint32_t wait_s);
 /* 422 with the list. */
 void request_fail_problems(struct request *r, const struct problems *p);

@@ -38,15 +38,6 @@ static const char *check_trimmed_name(struct str text)
 	return check_no_controls(str_trim(text));
 }
 
-static const char *check_cursor(struct str text)
-{
-	bool ok = text.len && text.len <= 64;
-
-	for (size_t i = 0; i < text.len; i++)
-		ok &= memchr("0123456789abcdef-", text.data[i], 17) != NULL;
-	return ok ? NULL : "malformed cursor";
-}
-
 /* A path in hexadecimal, as the list gives it. */
 static const char *check_after(struct str text)
 {
@@ -158,25 +149,26 @@ static const struct field egress_log_fields[] = {
 };
 
 static const struct field audit_fields[] = {
-	{ "limit", "Entries in one answer.", IN_QUERY, FIELD_INT, .clamp = true, .preset = 100,
-	  .min = 1, .max = 500 },
-	{ "before", "The next of the answer before.", IN_QUERY, FIELD_STRING,
-	  .check = check_cursor },
+	[AUDIT_LIMIT] = { "limit", "Entries in one answer.", IN_QUERY, FIELD_INT, .clamp = true,
+			  .preset = 100, .min = 1, .max = 500 },
+	[AUDIT_BEFORE] = { "before", "The next of the answer before.", IN_QUERY, FIELD_STRING,
+			   .check = audit_check_cursor },
 };
 
 static const struct field key_fields[] = {
-	{ "name", "What the key is for.", .type = FIELD_STRING, .preset_text = "", .max_chars = 100,
-	  .check = check_no_controls },
+	[KEY_NAME] = { "name", "What the key is for.", .type = FIELD_STRING, .preset_text = "",
+		       .max_chars = 100, .check = check_trimmed_name },
 };
 
 static const struct field admin_key_fields[] = {
-	{ "tenant", "Whose key it will be.", .type = FIELD_STRING, .required = true },
-	{ "name", "What the key is for.", .type = FIELD_STRING, .preset_text = "", .max_chars = 100,
-	  .check = check_no_controls },
+	[ADMIN_KEY_TENANT] = { "tenant", "Whose key it will be.", .type = FIELD_STRING,
+			       .required = true },
+	[ADMIN_KEY_NAME] = { "name", "What the key is for.", .type = FIELD_STRING,
+			     .preset_text = "", .max_chars = 100, .check = check_trimmed_name },
 };
 
 static const struct field admin_list_fields[] = {
-	{ "tenant", "Only this tenant's keys.", IN_QUERY, FIELD_STRING },
+	[ADMIN_LIST_TENANT] = { "tenant", "Only this tenant's keys.", IN_QUERY, FIELD_STRING },
 };
 
 static const struct field snapshot_fields[] = {
@@ -406,16 +398,6 @@ static const struct route_answer closed_answers[] = {
 
 /* ---- Features that are not part of this server ---- */
 
-static const char *keystore_off(const struct request *r)
-{
-	return "keystore_off";
-}
-
-static const char *audit_off(const struct request *r)
-{
-	return "audit_off";
-}
-
 static const char *previews_off(const struct request *r)
 {
 	return "previews_off";
@@ -491,8 +473,8 @@ const struct route routes[] = {
 	  .id = "showUsage", .summary = "Limits and what is used of them",
 	  .answers = usage_answers },
 	{ "GET", "/v1/audit", CALLER_TENANT, FIELDS(audit_fields), .feature_off = audit_off,
-	  .status = 200, .id = "listAudit", .summary = "What ran, newest first",
-	  .answers = audit_answers, .also = "501" },
+	  .handle = handle_audit, .status = 200, .id = "listAudit",
+	  .summary = "What ran, newest first", .answers = audit_answers, .also = "501" },
 	{ "POST", "/v1/sessions/{session_id}/snapshots", CALLER_TENANT, BODY_JSON, TARGET_USE,
 	  FIELDS(snapshot_fields), .feature_off = snapshots_off, .limit = snapshot_limit,
 	  .handle = handle_snapshot_create, .status = 200, .id = "createSnapshot",
@@ -524,26 +506,26 @@ const struct route routes[] = {
 	  .target = TARGET_USE, FIELDS(preview_port_fields), .feature_off = previews_off,
 	  .status = 200, .id = "closePreview", .summary = "Close a port", .answers = closed_answers,
 	  .also = "501" },
-	{ "GET", "/v1/keys", CALLER_TENANT, .feature_off = keystore_off, .status = 200,
-	  .id = "listKeys", .summary = "The caller's stored keys", .answers = keys_answers,
-	  .also = "501" },
-	{ "POST", "/v1/keys", CALLER_TENANT, BODY_JSON, FIELDS(key_fields),
-	  .feature_off = keystore_off, .status = 201, .id = "createKey", .summary = "A new key",
+	{ "GET", "/v1/keys", CALLER_TENANT, .feature_off = keys_off, .handle = handle_key_list,
+	  .status = 200, .id = "listKeys", .summary = "The caller's stored keys",
+	  .answers = keys_answers, .also = "501" },
+	{ "POST", "/v1/keys", CALLER_TENANT, BODY_JSON, FIELDS(key_fields), .feature_off = keys_off,
+	  .handle = handle_key_issue, .status = 201, .id = "createKey", .summary = "A new key",
 	  .answers = new_key_answers, .also = "400 409 501" },
-	{ "DELETE", "/v1/keys/{key_id}", CALLER_TENANT, .feature_off = keystore_off, .status = 200,
-	  .id = "revokeKey", .summary = "Revoke a key", .answers = key_answers,
-	  .also = "404 409 501" },
-	{ "GET", "/v1/admin/keys", CALLER_ADMIN, FIELDS(admin_list_fields),
-	  .feature_off = keystore_off, .status = 200, .id = "adminListKeys",
+	{ "DELETE", "/v1/keys/{key_id}", CALLER_TENANT, .feature_off = keys_off,
+	  .handle = handle_key_revoke, .status = 200, .id = "revokeKey", .summary = "Revoke a key",
+	  .answers = key_answers, .also = "404 409 501" },
+	{ "GET", "/v1/admin/keys", CALLER_ADMIN, FIELDS(admin_list_fields), .feature_off = keys_off,
+	  .handle = handle_admin_key_list, .status = 200, .id = "adminListKeys",
 	  .summary = "Stored keys of all tenants", .answers = admin_keys_answers,
 	  .also = "404 501" },
 	{ "POST", "/v1/admin/keys", CALLER_ADMIN, BODY_JSON, FIELDS(admin_key_fields),
-	  .feature_off = keystore_off, .status = 201, .id = "adminCreateKey",
-	  .summary = "A new key for a tenant", .answers = new_key_answers,
+	  .feature_off = keys_off, .handle = handle_admin_key_issue, .status = 201,
+	  .id = "adminCreateKey", .summary = "A new key for a tenant", .answers = new_key_answers,
 	  .also = "400 404 409 501" },
-	{ "DELETE", "/v1/admin/keys/{key_id}", CALLER_ADMIN, .feature_off = keystore_off,
-	  .status = 200, .id = "adminRevokeKey", .summary = "Revoke any key",
-	  .answers = key_answers, .also = "404 501" },
+	{ "DELETE", "/v1/admin/keys/{key_id}", CALLER_ADMIN, .feature_off = keys_off,
+	  .handle = handle_admin_key_revoke, .status = 200, .id = "adminRevokeKey",
+	  .summary = "Revoke any key", .answers = key_answers, .also = "404 501" },
 	{ "GET", "/healthz", CALLER_ANYONE, .handle = handle_health, .status = 200, .id = "health",
 	  .summary = "Whether the server serves", .answers = health_answers, .also = "503" },
 	{ "HEAD", "/healthz", CALLER_ANYONE, .handle = handle_health, .status = 200 },

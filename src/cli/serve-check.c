@@ -133,6 +133,9 @@ static int take_settings(const struct config_settings *s, struct serve_settings 
 	ret->cpu_milli = l->cpu_milli;
 	ret->tmp_mb = l->tmp_mb;
 	int r = take_gateway(l, ret, err);
+	if (r >= 0 && l->tenant_limits_file)
+		r = copy_text(ret->tenant_limits_file, sizeof(ret->tenant_limits_file),
+			      l->tenant_limits_file, "SANDBOX_TENANT_LIMITS_FILE", err);
 	return r < 0 ? r : copy_templates(s, ret, err);
 }
 
@@ -233,6 +236,7 @@ static bool is_terminated(const struct serve_settings *s)
 	       memchr(s->egress_dns, '\0', sizeof(s->egress_dns)) &&
 	       memchr(s->egress_policy_file, '\0', sizeof(s->egress_policy_file)) &&
 	       memchr(s->import_base, '\0', sizeof(s->import_base)) &&
+	       memchr(s->tenant_limits_file, '\0', sizeof(s->tenant_limits_file)) &&
 	       !s->templates[SERVE_TEMPLATES_MAX - 1] && !s->templates[SERVE_TEMPLATES_MAX - 2];
 }
 

@@ -21,7 +21,8 @@ struct serve_settings {
 	char egress_dns[NAMESERVER_LIST_MAX]; /* comma list */
 	char egress_policy_file[PATH_MAX];    /* "": the policy is a variable */
 	uint64_t egress_log_days;
-	char import_base[PATH_MAX]; /* "": the contract's */
+	char import_base[PATH_MAX];	   /* "": the contract's */
+	char tenant_limits_file[PATH_MAX]; /* "": there is none */
 	uint64_t volume_size_mb, memory_mb, pids, cpu_milli, tmp_mb;
 };
 

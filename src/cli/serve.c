@@ -216,6 +216,8 @@ static int exec_launcher(const struct serve_settings *s, int config_fd, int list
 		if (s->import_base[0])
 			add(&a, "--import-base", mem_dup(s->import_base));
 	}
+	if (s->tenant_limits_file[0])
+		add(&a, "--tenant-limits-file", mem_dup(s->tenant_limits_file));
 	int r = add_images(&a, s, err);
 	for (size_t i = 0; kept_variables[i]; i++) {
 		const char *value = getenv(kept_variables[i]);

@@ -78,6 +78,7 @@ static void timers_open(struct core *c)
 		sweep_ms = MINUTE_MS;
 	uv_timer_start(&c->timers[TIMER_SWEEP], on_sweep, (uint64_t)sweep_ms, (uint64_t)sweep_ms);
 	uv_timer_start(&c->timers[TIMER_FLUSH], on_flush, MINUTE_MS, MINUTE_MS);
+	audit_start_pruning(c);
 }
 
 /* ---- Life ---- */
@@ -105,7 +106,11 @@ int core_open(uv_loop_t *loop, const struct core_config *config, struct store *s
 	c->store = store;
 	c->runtime = runtime;
 	c->limits_all = TENANT_LIMITS_DEFAULT;
-	int r = sessions_load(c, err);
+	int r = keys_load(c, err);
+	if (r >= 0)
+		r = audit_load(c, err);
+	if (r >= 0)
+		r = sessions_load(c, err);
 	if (r >= 0)
 		r = snapshots_load(c, err);
 	if (r >= 0)

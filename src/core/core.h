@@ -35,12 +35,16 @@ struct core_config {
 	uint64_t memory_bytes;		   /* limit of a sandbox; 0: not told */
 	const char *const *templates;	   /* allowed template names; borrowed */
 	size_t n_templates;
-	const char *imported;	  /* comma list of imported images; NULL: none; borrowed */
-	const char *runtime_name; /* "native" */
-	const char *tmp_dir;	  /* for archives on their way (O_TMPFILE); borrowed */
-	const char *import_base;  /* SANDBOX_GITHUB_BASE; borrowed */
-	const char *import_host;  /* its host; borrowed */
-	uint64_t import_max;	  /* bytes of an archive */
+	const char *imported;	   /* comma list of imported images; NULL: none; borrowed */
+	const char *runtime_name;  /* "native" */
+	const char *tmp_dir;	   /* for archives on their way (O_TMPFILE); borrowed */
+	const char *import_base;   /* SANDBOX_GITHUB_BASE; borrowed */
+	const char *import_host;   /* its host; borrowed */
+	uint64_t import_max;	   /* bytes of an archive */
+	struct store *key_store;   /* where keys are stored; may be the store; NULL: nowhere */
+	struct store *audit_store; /* the same of the audit log */
+	bool audit_strict;
+	int64_t audit_keep_us;	  /* SANDBOX_AUDIT_RETENTION_DAYS */
 	bool ephemeral;		  /* SANDBOX_SESSION_STATE=off */
 	int64_t snapshot_keep_us; /* SANDBOX_SNAPSHOT_RETENTION_DAYS; 0: for ever */
 	const char *lost_file;	  /* core_start writes the names of lost volumes there, one a line;
@@ -74,12 +78,16 @@ enum core_room core_room(const struct core *c);
 void core_stop(struct core *c);
 bool core_is_stopping(const struct core *c);
 
-/* ---- Tenants and keys (tenant.c, key.c) ---- */
+/* ---- Tenants (tenant.c) and the keys of the configuration (key.c; others: key.h) ---- */
 
 /* Adds a static key; the tenant is made when new. */
 int core_add_key(struct core *c, struct str tenant, struct str key, struct err *err);
-/* Limits of "*" (tenant.data == NULL) or of one tenant; before the first request. */
+/* Limits of "*" (tenant.data == NULL) or of one tenant. */
 void core_set_limits(struct core *c, struct str tenant, const struct tenant_limits *limits);
+/* Forgets all of them; a whole new set follows. What runs goes on, beyond a limit that fell. */
+void core_clear_limits(struct core *c);
+/* NULL: there is none of that name. */
+struct tenant *tenant_find(struct core *c, struct str name);
 /* What one tenant may be allowed to reach; tenant NULL: everybody without an entry. */
 struct core_egress {
 	const char *tenant;
@@ -91,9 +99,6 @@ struct core_egress {
 void core_set_egress(struct core *c, const struct core_egress *entries, size_t n);
 /* The tenant's entry, else that of everybody, else an empty list; until the next core_set_egress. */
 const struct egress_list *core_egress(const struct core *c, const struct tenant *t);
-
-/* Compares with every configured key in constant time. NULL: unknown. *ret_actor: "static key". */
-struct tenant *key_find(struct core *c, struct str key, const char **ret_actor);
 
 /* ---- Sessions (session.c) ---- */
 
@@ -182,6 +187,7 @@ struct exec_params {
 	size_t n_env;
 	struct str stdin_data; /* data == NULL: /dev/null */
 	uint32_t timeout_s;
+	const char *actor; /* for the audit log; copied */
 };
 
 #define EXEC_WARNINGS_MAX 3
@@ -208,6 +214,8 @@ int exec_start(struct core *c, struct session *s, const struct exec_params *p,
 	       const struct exec_ops *ops, void *data, struct exec **ret, struct err *err);
 /* No callback follows; the command runs on and is accounted. */
 void exec_detach(struct exec *e);
+/* Ends the command now; done follows. */
+void exec_kill(struct exec *e);
 
 /* ---- Files (files.c) ---- */
 

@@ -2,7 +2,8 @@
 /*
  * One command: take the tenant's slot, run, give the slot back, look at the disk, answer.
  *
- * RUNNING --runtime done--> MEASURING (only when the quota could be exceeded) --> answered.
+ * [RECORDING, when the audit log is strict] -> RUNNING --runtime done--> MEASURING (only when the
+ * quota could be exceeded), while the record goes to the disk --> answered.
  * The slot, the session's "running" and the usage are settled when the runtime is done, whether
  * anybody still listens or not.
  */
@@ -15,6 +16,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "core/audit.h"
 #include "core/disk.h"
 #include "core/files.h"
 #include "core/parts.h"
@@ -60,10 +62,15 @@ struct exec {
 	struct session *s; /* referenced */
 	struct exec_ops ops;
 	void *data;
-	bool detached;
+	bool detached, killed;
 	uint32_t timeout_s;
 	char *cwd;			   /* owned; for the texts of errors */
-	struct runtime_exec *run;	   /* NULL: done */
+	struct runtime_exec *run;	   /* NULL: done, or not started yet */
+	struct held *held;		   /* owned; what will run, while its record is written */
+	struct audit *audit;		   /* NULL: none, or it has been ended */
+	bool recording;			   /* the end is on its way to the disk */
+	bool answers;			   /* as soon as it is there */
+	struct err *err;		   /* owned; what to answer then, NULL: the result */
 	struct runtime_exec_result result; /* streams owned */
 	uint64_t pending_at_walk;
 	bool over_quota;
@@ -192,6 +199,50 @@ static void put_warnings(const struct exec *e, struct exec_result *r)
 		     e->c->config.output_max / MIB, (unsigned long long)n);
 }
 
+/* ---- What waits for its record ---- */
+
+/* A specification of its own. */
+struct held {
+	struct runtime_exec_spec spec;
+	char *command, *cwd, *stdin_data; /* owned */
+	char **env;			  /* owned, with its strings */
+	bool streams;
+};
+
+static struct held *hold(const struct runtime_exec_spec *spec, bool streams)
+{
+	struct held *h = mem_new(1, sizeof(*h));
+
+	h->spec = *spec;
+	h->streams = streams;
+	h->command = mem_dup_n(spec->command.data, spec->command.len);
+	h->spec.command.data = h->command;
+	h->cwd = mem_dup_n(spec->cwd.data, spec->cwd.len);
+	h->spec.cwd.data = h->cwd;
+	if (spec->stdin_data.data) {
+		h->stdin_data = mem_dup_n(spec->stdin_data.data, spec->stdin_data.len);
+		h->spec.stdin_data.data = h->stdin_data;
+	}
+	h->env = mem_new(spec->n_env + 1, sizeof(*h->env));
+	for (size_t i = 0; i < spec->n_env; i++)
+		h->env[i] = mem_dup(spec->env[i]);
+	h->spec.env = (const char *const *)h->env;
+	return h;
+}
+
+static void held_free(struct held *h)
+{
+	if (!h)
+		return;
+	for (size_t i = 0; i < h->spec.n_env; i++)
+		free(h->env[i]);
+	free(h->env);
+	free(h->command);
+	free(h->cwd);
+	free(h->stdin_data);
+	free(h);
+}
+
 /* ---- The end ---- */
 
 static void exec_free(struct exec *e)
@@ -202,24 +253,55 @@ static void exec_free(struct exec *e)
 		runtime_output_free(e->result.streams[i]);
 	free(e->result.denied);
 	session_unref(e->s);
+	held_free(e->held);
+	free(e->err);
 	free(e->cwd);
 	free(e);
 	core_release(c);
 }
 
-static void answer(struct exec *e, const struct err *err)
+static void tell(struct exec *e)
 {
 	struct exec_result result = { .run = &e->result,
 				      .timeout_s = e->timeout_s,
 				      .egress = e->s->egress.n > 0 };
 
-	if (!e->detached && err) {
-		e->ops.done(e->data, NULL, err);
+	if (!e->detached && e->err) {
+		e->ops.done(e->data, NULL, e->err);
 	} else if (!e->detached) {
 		put_warnings(e, &result);
 		e->ops.done(e->data, &result, NULL);
 	}
 	exec_free(e);
+}
+
+static void answer(struct exec *e, const struct err *err)
+{
+	if (err) {
+		e->err = mem_new(1, sizeof(*e->err));
+		*e->err = *err;
+	}
+	e->answers = true;
+	if (!e->recording)
+		tell(e);
+}
+
+static void on_recorded(void *data)
+{
+	struct exec *e = data;
+
+	e->recording = false;
+	if (e->answers)
+		tell(e);
+}
+
+/* Before the answer, and beside whatever is still to be found out for it. */
+static void record(struct exec *e, const struct audit_outcome *outcome)
+{
+	if (!e->audit)
+		return;
+	e->recording = true;
+	audit_end(take_ptr(e->audit), outcome, on_recorded, e);
 }
 
 static void on_walked(void *data, const struct runtime_file_result *walked, const struct err *err)
@@ -274,6 +356,7 @@ static void settle(struct exec *e)
 
 static void not_started(struct exec *e, const struct err *err)
 {
+	static const struct audit_outcome failed = { .failed = true, .duration_ms = -1 };
 	struct err said, gone = { .slug = "session_not_found" };
 	const struct files_matter matter = { e->s, FILES_FOLDER, str_of(e->cwd), 0 };
 
@@ -282,6 +365,7 @@ static void not_started(struct exec *e, const struct err *err)
 	if (said.slug && strcmp(said.slug, "internal") == 0)
 		log_event(LOG_ERROR, "command_failed", LOG_STR("session", e->s->id),
 			  LOG_STR("tenant", e->s->tenant->name), LOG_STR("why", err->text));
+	record(e, &failed);
 	answer(e, &said);
 }
 
@@ -298,6 +382,10 @@ static void on_done(void *data, struct runtime_exec_result *run, const struct er
 	run->streams[0] = run->streams[1] = NULL; /* taken */
 	run->denied = NULL;
 	usage_add(e->c, e->s->tenant, 0, 1, run->duration_ms);
+	record(e, &(struct audit_outcome){ .exit_code = run->exit_code,
+					   .duration_ms = run->duration_ms,
+					   .timed_out = run->timed_out,
+					   .oom_killed = run->oom_killed });
 	disk_add(e->s, disk_bound_of_run(e->c, run));
 	if (run->timed_out)
 		answer(e, NULL);
@@ -350,6 +438,31 @@ static int check_start(const struct core *c, const struct session *s, const stru
 	return exec_check_slot(s->tenant, err);
 }
 
+static void run(struct exec *e, const struct runtime_exec_spec *spec, bool streams)
+{
+	e->run = runtime_exec_start(e->c->runtime, spec, streams ? &stream_ops : &quiet_ops, e);
+}
+
+/* Nothing runs that is not on record. */
+static void on_begun(void *data, bool on_disk)
+{
+	struct exec *e = data;
+	struct held *h = take_ptr(e->held);
+	struct err busy;
+
+	/* The session's name for the runtime may be gone with it. */
+	bool goes = on_disk && !e->killed && e->s->state == SESSION_READY;
+	h->spec.egress = e->s->net;
+	if (goes)
+		run(e, &h->spec, h->streams);
+	held_free(h);
+	if (goes)
+		return;
+	settle(e);
+	err_slug(&busy, EIO, "busy", "%s", "");
+	not_started(e, &busy);
+}
+
 int exec_start(struct core *c, struct session *s, const struct exec_params *p,
 	       const struct exec_ops *ops, void *data, struct exec **ret, struct err *err)
 {
@@ -383,7 +496,18 @@ int exec_start(struct core *c, struct session *s, const struct exec_params *p,
 		.output_max = c->config.output_max,
 	};
 	e->cwd = mem_dup_n(spec.cwd.data, spec.cwd.len);
-	e->run = runtime_exec_start(c->runtime, &spec, ops->output ? &stream_ops : &quiet_ops, e);
+	const struct audit_start record = {
+		.tenant = s->tenant,
+		.session = s->id,
+		.actor = p->actor,
+		.kind = "exec",
+		.command = p->command,
+	};
+	e->audit = audit_begin(c, &record, audit_is_strict(c) ? on_begun : NULL, e);
+	if (audit_is_strict(c))
+		e->held = hold(&spec, ops->output);
+	else
+		run(e, &spec, ops->output);
 	*ret = e;
 	return 0;
 }
@@ -393,10 +517,17 @@ void exec_detach(struct exec *e)
 	e->detached = true;
 }
 
+void exec_kill(struct exec *e)
+{
+	e->killed = true;
+	if (e->run)
+		runtime_exec_kill(e->run);
+}
+
 void execs_kill(struct core *c)
 {
 	for (struct exec *e = c->execs, *next; e; e = next) {
 		next = e->next;
-		runtime_exec_kill(e->run);
+		exec_kill(e);
 	}
 }

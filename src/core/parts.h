@@ -17,6 +17,7 @@
 #include <uv.h>
 
 #include "core/core.h"
+#include "core/key.h"
 #include "core/room.h"
 
 #define JOURNAL_BATCH 32u
@@ -62,7 +63,7 @@ struct found_volume {
 /* later: answers that must not come before their call returned. sweep: every min(60 s, TTL). flush:
  * access times, once a minute. usage: a second after something was counted. tick: every second
  * while something with a deadline waits. again: deletes that failed. leftovers: the same of volumes
- * that nobody waits for. */
+ * that nobody waits for. audit: records that are too old, every hour. */
 enum core_timer {
 	TIMER_LATER,
 	TIMER_SWEEP,
@@ -71,6 +72,7 @@ enum core_timer {
 	TIMER_TICK,
 	TIMER_AGAIN,
 	TIMER_LEFTOVERS,
+	TIMER_AUDIT,
 	CORE_TIMERS
 };
 
@@ -83,9 +85,10 @@ struct core {
 	struct runtime *runtime; /* borrowed, outlives the core */
 	bool stopping;
 
-	struct tenant *tenants;	     /* owned */
-	struct static_key *keys;     /* owned */
-	struct limits_entry *limits; /* owned */
+	struct tenant *tenants;		/* owned */
+	struct static_key *static_keys; /* owned */
+	struct keys *keys;		/* owned; the stored ones */
+	struct limits_entry *limits;	/* owned */
 	struct tenant_limits limits_all;
 	struct egress_entry *egress; /* owned */
 	size_t n_egress;
@@ -117,6 +120,7 @@ struct core {
 	bool clearing;		      /* the first of them is being deleted */
 	unsigned leftover_tries;
 	unsigned lost;
+	uint64_t audit_last; /* id of the last record */
 
 	struct exec *execs;			     /* in flight */
 	struct import *imports_first, *imports_last; /* in flight, in order */
@@ -141,9 +145,15 @@ void core_wait(struct core *c);
 
 /* ---- tenant.c, key.c ---- */
 int tenant_make(struct core *c, struct str name, struct tenant **ret, struct err *err);
-struct tenant *tenant_find(struct core *c, struct str name);
 void tenants_free(struct core *c);
+/* Of a new one, or the one that there is. */
+struct tenant *tenant_add(struct core *c, struct str name, uint32_t number);
+int keys_load(struct core *c, struct err *err);
 void keys_free(struct core *c);
+
+/* ---- audit.c ---- */
+int audit_load(struct core *c, struct err *err);
+void audit_start_pruning(struct core *c);
 
 /* ---- egress.c ---- */
 /* The rules that a request asks for. */

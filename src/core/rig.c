@@ -676,8 +676,10 @@ static void open_core(struct rig *r)
 {
 	struct err err;
 
-	if (store_open(&r->loop, r->path, &r->store, &err) < 0 ||
-	    core_open(&r->loop, &r->config, r->store, &r->runtime, &r->core, &err) < 0 ||
+	if (store_open(&r->loop, r->path, &r->store, &err) < 0)
+		fail_msg("%s", err.text);
+	r->config.key_store = r->config.audit_store = r->store;
+	if (core_open(&r->loop, &r->config, r->store, &r->runtime, &r->core, &err) < 0 ||
 	    core_add_key(r->core, STR("a"), STR("key-a"), &err) < 0 ||
 	    core_add_key(r->core, STR("b"), STR("key-b"), &err) < 0)
 		fail_msg("%s", err.text);
@@ -774,6 +776,7 @@ int rig_setup(void **state)
 		.import_base = "https://github.com",
 		.import_host = "github.com",
 		.import_max = 10u << 20,
+		.audit_keep_us = 90 * 86400 * RIG_SECOND,
 		.snapshot_keep_us = 30 * 86400 * RIG_SECOND,
 		.volume_overcommit = 2,
 	};

@@ -35,6 +35,21 @@ static void apply_limits(struct tenant *t, const struct tenant_limits *limits)
 		rate_init(&t->rate, limits->requests_per_minute, clock_monotonic_us());
 }
 
+struct tenant *tenant_add(struct core *c, struct str name, uint32_t number)
+{
+	struct tenant *t = tenant_find(c, name);
+
+	if (t)
+		return t;
+	t = mem_new(1, sizeof(*t));
+	t->number = number;
+	t->name = mem_dup_n(name.data, name.len);
+	apply_limits(t, limits_of(c, name));
+	t->next = c->tenants;
+	c->tenants = t;
+	return t;
+}
+
 int tenant_make(struct core *c, struct str name, struct tenant **ret, struct err *err)
 {
 	struct tenant *t = tenant_find(c, name);
@@ -48,14 +63,18 @@ int tenant_make(struct core *c, struct str name, struct tenant **ret, struct err
 	int r = store_tenant_number(c->store, text, &number, err);
 	if (r < 0)
 		return r;
-	t = mem_new(1, sizeof(*t));
-	t->number = number;
-	t->name = take_ptr(text);
-	apply_limits(t, limits_of(c, name));
-	t->next = c->tenants;
-	c->tenants = t;
-	*ret = t;
+	*ret = tenant_add(c, name, number);
 	return 0;
+}
+
+void core_clear_limits(struct core *c)
+{
+	for (struct limits_entry *e = c->limits, *next; e; e = next) {
+		next = e->next;
+		free(e->tenant);
+		free(e);
+	}
+	c->limits = NULL;
 }
 
 void core_set_limits(struct core *c, struct str tenant, const struct tenant_limits *limits)
@@ -82,11 +101,6 @@ void tenants_free(struct core *c)
 		free(t->name);
 		free(t);
 	}
-	for (struct limits_entry *e = c->limits, *next; e; e = next) {
-		next = e->next;
-		free(e->tenant);
-		free(e);
-	}
 	c->tenants = NULL;
-	c->limits = NULL;
+	core_clear_limits(c);
 }

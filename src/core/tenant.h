@@ -54,6 +54,8 @@ struct tenant {
 	uint32_t snapshots_stored;
 	uint32_t snapshots_making;  /* they count towards the limit, too */
 	uint64_t snapshot_bytes;    /* of both, as far as their size is known */
+	uint32_t keys_active;	    /* stored ones; see key.h */
+	uint32_t keys_making;	    /* they count towards the limit, too */
 	struct tenant_usage *usage; /* owned; core/ only */
 	struct tenant *next;
 };

@@ -52,7 +52,9 @@ static const struct exec_ops ops = { .done = on_done };
 static int start(struct rig *r, struct session *s, struct outcome *o, struct exec **ret,
 		 struct err *err)
 {
-	const struct exec_params p = { .command = STR("true"), .timeout_s = 15 };
+	const struct exec_params p = { .command = STR("true"),
+				       .timeout_s = 15,
+				       .actor = "static key" };
 
 	o->s = s;
 	return exec_start(r->core, s, &p, &ops, o, ret, err);
@@ -75,7 +77,9 @@ static struct outcome run(struct rig *r, struct session *s, const struct exec_pa
 
 static struct outcome run_true(struct rig *r, struct session *s)
 {
-	const struct exec_params p = { .command = STR("true"), .timeout_s = 15 };
+	const struct exec_params p = { .command = STR("true"),
+				       .timeout_s = 15,
+				       .actor = "static key" };
 
 	return run(r, s, &p);
 }
@@ -107,7 +111,8 @@ static void the_environment_is_the_contracts_and_nothing_else(void **state)
 				       .env_names = names,
 				       .env_values = values,
 				       .n_env = 2,
-				       .timeout_s = 1 };
+				       .timeout_s = 1,
+				       .actor = "static key" };
 	struct rig *r = *state;
 
 	run(r, rig_session(r, r->a), &p);
@@ -161,7 +166,8 @@ static void reserved_names_and_too_many_are_refused(void **state)
 				 .env_names = names,
 				 .env_values = values,
 				 .n_env = 1,
-				 .timeout_s = 1 };
+				 .timeout_s = 1,
+				 .actor = "static key" };
 	struct outcome o = { .s = s };
 	struct exec *e;
 	struct err err;
@@ -234,7 +240,9 @@ static void what_the_runtime_says_becomes_the_contracts_words(void **state)
 		{ "permission_denied", "permission_denied", "Permission denied for 'x'." },
 		{ "internal", "internal", "Internal Server Error" },
 	};
-	const struct exec_params p = { .command = STR("true"), .cwd = STR("x"), .timeout_s = 1 };
+	const struct exec_params p = {
+		.command = STR("true"), .cwd = STR("x"), .timeout_s = 1, .actor = "static key"
+	};
 	struct rig *r = *state;
 	struct session *s = rig_session(r, r->a);
 

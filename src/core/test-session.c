@@ -62,21 +62,6 @@ static bool exists(struct rig *r, const char *id)
 	return session_find(r->core, str_of(id)) != NULL;
 }
 
-static void keys_find_their_tenant_and_nothing_else_does(void **state)
-{
-	struct rig *r = *state;
-	const char *actor = NULL;
-
-	assert_ptr_equal(key_find(r->core, STR("key-a"), &actor), r->a);
-	assert_string_equal(actor, "static key");
-	assert_ptr_equal(key_find(r->core, STR("key-b"), &actor), r->b);
-	assert_null(key_find(r->core, STR("key-"), &actor));
-	assert_null(key_find(r->core, STR("key-aa"), &actor));
-	assert_null(key_find(r->core, STR(""), &actor));
-	assert_null(key_find(r->core, (struct str){ NULL, 0 }, &actor));
-	assert_null(key_find(r->core, (struct str){ "key-a\0", 6 }, &actor));
-}
-
 static void a_session_is_ready_when_volume_and_row_are_there(void **state)
 {
 	struct rig *r = *state;
@@ -768,7 +753,6 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
 	const struct CMUnitTest tests[] = {
-		T(keys_find_their_tenant_and_nothing_else_does),
 		T(a_session_is_ready_when_volume_and_row_are_there),
 		T(both_default_templates_are_the_same_image),
 		T(each_refusal_has_its_word_and_leaves_nothing),

@@ -32,6 +32,7 @@
 		.quota_mb = 512, \
 		.volume_overcommit = 2, \
 		.snapshot_days = 30, \
+		.audit_days = 90, \
 		.max_sessions = 100, \
 		.pool = 4, \
 		.max_output_mb = 16, \
@@ -142,6 +143,10 @@ static void take_texts(struct config *c)
 	}
 	c->settings.single = strcmp(c->settings.launcher.mode, "single") == 0;
 	c->settings.egress_fixed = config_value(c, "SANDBOX_EGRESS_POLICY") != NULL;
+	c->settings.limits_fixed = config_value(c, "SANDBOX_TENANT_LIMITS") != NULL;
+	if (!c->settings.limits_fixed)
+		c->settings.launcher.tenant_limits_file =
+			config_value(c, "SANDBOX_TENANT_LIMITS_FILE");
 	c->settings.ephemeral = state && strcmp(state, "off") == 0;
 }
 
@@ -227,7 +232,10 @@ static int check_keys(struct config *c, struct err *err)
 	}
 	if (one && add_key(c, STR("default"), str_of(one), err) < 0)
 		return named("SANDBOX_API_KEY", err);
-	if (!c->n_keys && !config_value(c, "SANDBOX_KEYSTORE")) {
+	c->settings.key_store = config_value(c, "SANDBOX_KEYSTORE");
+	c->settings.audit_store = config_value(c, "SANDBOX_AUDIT");
+	c->settings.audit_strict = is_on(c, "SANDBOX_AUDIT_STRICT");
+	if (!c->n_keys && !c->settings.key_store) {
 		err_set(err, EINVAL, "set SANDBOX_API_KEYS, SANDBOX_API_KEY or SANDBOX_KEYSTORE");
 		return named("SANDBOX_API_KEYS", err);
 	}
@@ -239,6 +247,7 @@ static int check_admin_key(struct config *c, struct err *err)
 	const char *admin = config_value(c, "SANDBOX_ADMIN_KEY");
 	bool same = false;
 
+	c->settings.admin_key = admin;
 	if (!admin)
 		return 0;
 	for (size_t i = 0; i < c->n_keys; i++)
@@ -277,32 +286,51 @@ static int text_or_file(struct config *c, const char *variable, const char *file
 	return named(file_variable, err);
 }
 
-static int check_limits(struct config *c, struct err *err)
-{
-	_cleanup_buf_ struct buf text = BUF(CONFIG_FILE_MAX);
-	const char *json, *name;
-
-	if (text_or_file(c, "SANDBOX_TENANT_LIMITS", "SANDBOX_TENANT_LIMITS_FILE", &text, &json,
-			 &name, err) < 0)
-		return -err->code;
-	if (policy_parse_limits(json, &c->limits, err) < 0)
-		return named(name, err);
-	return 0;
-}
+struct text_names {
+	const char *value, *file, *read;
+};
 
 /* airlockd takes the text that `airlock serve` has read: a start after a crash must not fail
  * because the file has become a bad one meanwhile. */
+static int text_or_read(struct config *c, const struct text_names *names, struct buf *text,
+			const char **ret, const char **ret_named, struct err *err)
+{
+	const char *read = config_value(c, names->read);
+
+	if (!read || config_value(c, names->value))
+		return text_or_file(c, names->value, names->file, text, ret, ret_named, err);
+	*ret = read;
+	*ret_named = names->file;
+	return 0;
+}
+
+static int check_limits(struct config *c, struct err *err)
+{
+	static const struct text_names names = { "SANDBOX_TENANT_LIMITS",
+						 "SANDBOX_TENANT_LIMITS_FILE",
+						 "SANDBOX_TENANT_LIMITS_READ" };
+	_cleanup_buf_ struct buf text = BUF(CONFIG_FILE_MAX);
+	const char *json, *name;
+
+	if (text_or_read(c, &names, &text, &json, &name, err) < 0)
+		return -err->code;
+	if (policy_parse_limits(json && policy_is_blank(json) ? NULL : json, &c->limits, err) < 0)
+		return named(name, err);
+	if (json && json == text.data)
+		c->limits_text = policy_is_blank(json) ? mem_dup("{}") : take_ptr(text.data);
+	return 0;
+}
+
 static int check_egress(struct config *c, struct err *err)
 {
+	static const struct text_names names = { "SANDBOX_EGRESS_POLICY",
+						 "SANDBOX_EGRESS_POLICY_FILE",
+						 "SANDBOX_EGRESS_POLICY_READ" };
 	_cleanup_buf_ struct buf text = BUF(POLICY_FILE_MAX);
-	const char *read = config_value(c, "SANDBOX_EGRESS_POLICY_READ");
-	const char *json = read, *name = "SANDBOX_EGRESS_POLICY_FILE";
+	const char *json, *name;
 
-	if (!read || config_value(c, "SANDBOX_EGRESS_POLICY")) {
-		if (text_or_file(c, "SANDBOX_EGRESS_POLICY", "SANDBOX_EGRESS_POLICY_FILE", &text,
-				 &json, &name, err) < 0)
-			return -err->code;
-	}
+	if (text_or_read(c, &names, &text, &json, &name, err) < 0)
+		return -err->code;
 	if (policy_parse_egress(json, &c->egress, err) < 0)
 		return named(name, err);
 	if (json && json == text.data)

@@ -28,6 +28,7 @@ struct config {
 	size_t n_keys;
 	struct policy_limits_list limits;
 	struct policy_egress_list egress;
+	char *limits_text;    /* the same of SANDBOX_TENANT_LIMITS_FILE */
 	char *egress_text;    /* owned; what SANDBOX_EGRESS_POLICY_FILE had in it; NULL: not read */
 	char *templates_text; /* owned */
 	char *import_base, *import_host; /* owned */

@@ -47,6 +47,7 @@ void config_free(struct config *c)
 	policy_limits_fini(&c->limits);
 	policy_egress_fini(&c->egress);
 	free(c->egress_text);
+	free(c->limits_text);
 	free(c->templates_text);
 	free(c->import_base);
 	free(c->import_host);
@@ -239,6 +240,15 @@ static void put_value(struct buf *out, const char *name, const char *value)
 	}
 }
 
+static void put_text(struct buf *out, const char *name, const char *text)
+{
+	if (!text)
+		return;
+	buf_printf(out, "%s=", name);
+	put_value(out, name, text);
+	buf_put_char(out, '\n');
+}
+
 int config_write(const struct config *c, int fd, struct err *err)
 {
 	_cleanup_buf_ struct buf out = BUF(CONFIG_FILE_MAX);
@@ -251,11 +261,8 @@ int config_write(const struct config *c, int fd, struct err *err)
 		put_value(&out, variables[i].name, c->values[i]);
 		buf_put_char(&out, '\n');
 	}
-	if (c->egress_text) {
-		buf_put_text(&out, "SANDBOX_EGRESS_POLICY_READ=");
-		put_value(&out, "SANDBOX_EGRESS_POLICY_READ", c->egress_text);
-		buf_put_char(&out, '\n');
-	}
+	put_text(&out, "SANDBOX_EGRESS_POLICY_READ", c->egress_text);
+	put_text(&out, "SANDBOX_TENANT_LIMITS_READ", c->limits_text);
 	for (size_t i = 0; i < c->n_unknown; i++)
 		buf_printf(&out, "%s=unknown\n", c->unknown[i]);
 	if (buf_is_full(&out))

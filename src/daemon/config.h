@@ -69,7 +69,8 @@ struct config_launcher_settings {
 	const char *egress_dns;		/* comma list; NULL: the host's name servers */
 	const char *egress_policy_file; /* NULL: the policy is a variable */
 	uint64_t egress_log_days;
-	const char *import_base; /* NULL: the contract's */
+	const char *import_base;	/* NULL: the contract's */
+	const char *tenant_limits_file; /* NULL: limits are a variable, or built in */
 };
 
 struct config_settings {
@@ -80,7 +81,12 @@ struct config_settings {
 	uint64_t quota_mb;
 	uint64_t volume_overcommit; /* times its size */
 	bool snapshots;
-	uint64_t snapshot_days; /* 0: for ever */
+	uint64_t snapshot_days;	 /* 0: for ever */
+	const char *key_store;	 /* "sqlite" or "sqlite:<path>"; NULL: none */
+	const char *audit_store; /* the same */
+	bool audit_strict;
+	uint64_t audit_days;
+	const char *admin_key; /* NULL: none */
 	uint64_t max_sessions;
 	uint64_t pool;
 	uint64_t max_output_mb;
@@ -95,6 +101,7 @@ struct config_settings {
 	size_t n_templates;
 	const char *imported; /* comma list of templates that were imported; NULL: none */
 	bool egress_fixed;    /* SANDBOX_EGRESS_POLICY is set: its file does not count */
+	bool limits_fixed;    /* the same of SANDBOX_TENANT_LIMITS */
 	enum log_level log_level;
 };
 

@@ -33,11 +33,12 @@
 #include "core/native/native.h"
 #include "daemon/config.h"
 #include "daemon/policy.h"
+#include "daemon/stores.h"
 #include "http/server.h"
+#include "ipc/messages.h"
 #include "ipc/posture.h"
 #include "sandbox/confine.h"
 #include "sandbox/filter.h"
-#include "store/store.h"
 
 #define LAUNCHER_FD 3
 #define CONFIG_FD 4
@@ -58,7 +59,7 @@ struct daemon {
 	char *tmp_path;	       /* owned: <state>/state/tmp */
 	char *lost_path;       /* owned */
 	char *egress_path;     /* owned: where the gateway's events are */
-	struct store *store;
+	struct stores stores;
 	struct runtime *runtime;
 	struct core *core;
 	struct api *api;
@@ -101,7 +102,7 @@ static void on_runtime_closed(void *data)
 {
 	struct daemon *d = data;
 
-	store_close(d->store, on_store_closed, d);
+	stores_close(&d->stores, on_store_closed, d);
 }
 
 static void on_core_closed(void *data)
@@ -235,6 +236,42 @@ static int make_folder(const char *path, struct err *err)
 	return 0;
 }
 
+static int check_folder(const char *path, const char *variable, struct err *err)
+{
+	if (access(path, R_OK | W_OK | X_OK) < 0)
+		return err_errno(err,
+				 "%s: the folder '%s' must be there for user airlock to write in",
+				 variable, path);
+	return 0;
+}
+
+/* Only what the configuration names can be opened from now on. */
+static int confine(struct daemon *d, struct err *err)
+{
+	struct confine_dir dirs[2 + STORES_USES] = {
+		{ .path = d->state_path },
+		/* The gateway writes there; where there is none there may be no such directory. */
+		{ .path = d->egress_path, .read_only = true },
+	};
+	char *folders[STORES_USES];
+	size_t n = 2;
+
+	int r = 0;
+
+	for (enum stores_use i = 0; i < STORES_USES; i++) {
+		folders[i] = stores_folder(&d->stores, i, d->state_path);
+		if (folders[i] && r >= 0)
+			r = check_folder(folders[i], stores_variable(i), err);
+		if (folders[i])
+			dirs[n++] = (struct confine_dir){ .path = folders[i] };
+	}
+	if (r >= 0 && confine_files(dirs, n, NULL, 0, config_settings(d->config)->single, err) < 0)
+		r = err_wrap(err, "SANDBOX_STATE_DIR");
+	for (size_t i = 0; i < STORES_USES; i++)
+		free(folders[i]);
+	return r;
+}
+
 static int prepare(struct daemon *d, int argc, char **argv, struct err *err)
 {
 	int r = parse_arguments(d, argc, argv, err);
@@ -257,15 +294,14 @@ static int prepare(struct daemon *d, int argc, char **argv, struct err *err)
 	config_warn(d->config, on_warning, NULL);
 	tune(d);
 	r = make_folder(d->tmp_path, err);
-	const struct confine_dir dirs[] = {
-		{ .path = d->state_path },
-		/* The gateway writes there; where there is none there may be no such directory. */
-		{ .path = d->egress_path, .read_only = true },
+	if (r < 0)
+		return err_wrap(err, "SANDBOX_STATE_DIR");
+	const char *const values[STORES_USES] = {
+		[STORES_KEYS] = config_settings(d->config)->key_store,
+		[STORES_AUDIT] = config_settings(d->config)->audit_store,
 	};
-	if (r >= 0)
-		r = confine_files(dirs, ARRAY_SIZE(dirs), NULL, 0,
-				  config_settings(d->config)->single, err);
-	return r < 0 ? err_wrap(err, "SANDBOX_STATE_DIR") : 0;
+	stores_init(&d->stores, d->state_path, values);
+	return confine(d, err);
 }
 
 /* ---- Start: the parts ---- */
@@ -313,29 +349,13 @@ static void set_egress(struct daemon *d)
 	free(load.entries);
 }
 
-/* Read on the loop: a regular file of at most a megabyte that was opened just now, and only when
- * the operator says so. */
-static uint32_t on_policy(void *data, int fd, uint32_t code)
+static int take_egress(struct daemon *d, int fd, struct err *err)
 {
-	struct daemon *d = data;
 	struct policy_egress_list list = { 0 };
-	struct err err;
+	int r = policy_read_egress(fd, &list, err);
 
-	/* The runtime ends after the core. */
-	if (d->stopping)
-		return ESHUTDOWN;
-	if (config_settings(d->config)->egress_fixed) {
-		log_event(LOG_WARN, "policy_file_ignored",
-			  LOG_STR("why", "SANDBOX_EGRESS_POLICY is set"));
-		return 0;
-	}
-	errno = (int)code;
-	int r = fd < 0 ? err_errno(&err, "it cannot be opened")
-		       : policy_read_egress(fd, &list, &err);
-	if (r < 0) {
-		log_event(LOG_ERROR, "policy_refused", LOG_STR("why", err.text));
-		return (uint32_t)err.code;
-	}
+	if (r < 0)
+		return r;
 	struct core_egress *entries = mem_new(list.n + 1, sizeof(*entries));
 	for (size_t i = 0; i < list.n; i++)
 		entries[i] = (struct core_egress){ list.items[i].tenant, &list.items[i].rules };
@@ -344,6 +364,49 @@ static uint32_t on_policy(void *data, int fd, uint32_t code)
 	free(entries);
 	policy_egress_fini(&list);
 	return 0;
+}
+
+static int take_limits(struct daemon *d, int fd, struct err *err)
+{
+	struct policy_limits_list list = { 0 };
+	int r = policy_read_limits(fd, &list, err);
+
+	if (r < 0)
+		return r;
+	core_clear_limits(d->core);
+	for (const struct policy_limits *at = list.items; at < list.items + list.n; at++)
+		core_set_limits(d->core, at->tenant ? str_of(at->tenant) : (struct str){ NULL, 0 },
+				&at->limits);
+	log_event(LOG_INFO, "limits_loaded", LOG_INT("tenants", list.n - 1));
+	policy_limits_fini(&list);
+	return 0;
+}
+
+/* Read on the loop: a sealed copy of at most a megabyte, and only when the operator says so. */
+static uint32_t on_policy(void *data, uint32_t which, int fd, uint32_t code)
+{
+	struct daemon *d = data;
+	const struct config_settings *s = config_settings(d->config);
+	bool egress = which == POLICY_EGRESS;
+	struct err err;
+
+	/* The runtime ends after the core. */
+	if (d->stopping)
+		return ESHUTDOWN;
+	if (egress ? s->egress_fixed : s->limits_fixed) {
+		log_event(LOG_WARN, egress ? "policy_file_ignored" : "limits_file_ignored",
+			  LOG_STR("why", egress ? "SANDBOX_EGRESS_POLICY is set"
+						: "SANDBOX_TENANT_LIMITS is set"));
+		return 0;
+	}
+	errno = (int)code;
+	int r = fd < 0 ? err_errno(&err, "it cannot be opened")
+		       : (egress ? take_egress : take_limits)(d, fd, &err);
+	if (r >= 0)
+		return 0;
+	log_event(LOG_ERROR, egress ? "policy_refused" : "limits_refused",
+		  LOG_STR("why", err.text));
+	return (uint32_t)err.code;
 }
 
 static int open_core(struct daemon *d, struct err *err)
@@ -371,9 +434,14 @@ static int open_core(struct daemon *d, struct err *err)
 		.import_max = s->import_max_mb * MIB,
 		.ephemeral = s->ephemeral,
 		.snapshot_keep_us = (int64_t)s->snapshot_days * DAY_US,
+		.key_store = d->stores.stores[STORES_KEYS],
+		.audit_store = d->stores.stores[STORES_AUDIT],
+		.audit_strict = s->audit_strict,
+		.audit_keep_us = (int64_t)s->audit_days * DAY_US,
 		.lost_file = d->lost_path,
 	};
-	int r = core_open(&d->loop, &config, d->store, d->runtime, &d->core, err);
+	int r = core_open(&d->loop, &config, d->stores.stores[STORES_STATE], d->runtime, &d->core,
+			  err);
 
 	if (r < 0)
 		return r;
@@ -386,7 +454,7 @@ static int open_core(struct daemon *d, struct err *err)
 
 static uint64_t count_store_errors(void *data)
 {
-	return store_errors(data);
+	return stores_errors(data);
 }
 
 static int open_server(struct daemon *d, struct err *err)
@@ -398,10 +466,12 @@ static int open_server(struct daemon *d, struct err *err)
 		.upload_max = s->upload_max_mb * MIB,
 		.preview_domain = s->preview_domain,
 		.egress_log_dir = d->egress_path,
+		.admin_key = s->admin_key,
+		.audit_days = (int64_t)s->audit_days,
 		.snapshots = s->snapshots,
 		.snapshot_days = (int64_t)s->snapshot_days,
 		.store_errors = count_store_errors,
-		.store_data = d->store,
+		.store_data = &d->stores,
 	};
 	int r = api_open(&api, d->core, &d->api, err);
 
@@ -507,12 +577,10 @@ static void watch_signals(struct daemon *d)
 
 static int open_parts(struct daemon *d, struct err *err)
 {
-	_cleanup_free_ char *database = mem_printf("%s/airlock.db", d->state_path);
-	int r = store_open(&d->loop, database, &d->store, err);
+	int r = stores_open(&d->stores, &d->loop, err);
 
-	if (r < 0)
-		return err_wrap(err, "SANDBOX_STATE_DIR");
-	r = open_runtime(d, err);
+	if (r >= 0)
+		r = open_runtime(d, err);
 	if (r >= 0)
 		r = open_core(d, err);
 	return r;
@@ -543,6 +611,7 @@ int main(int argc, char **argv)
 	log_init("airlockd", LOG_INFO);
 	int status = prepare(&d, argc, argv, &err) < 0 ? refuse(&err) : run(&d);
 	config_free(d.config);
+	stores_fini(&d.stores);
 	free(d.state_path);
 	free(d.tmp_path);
 	free(d.lost_path);

@@ -118,32 +118,6 @@ int policy_parse_egress(const char *text, struct policy_egress_list *ret, struct
 	return 0;
 }
 
-int policy_read_egress(int fd, struct policy_egress_list *ret, struct err *err)
-{
-	_cleanup_buf_ struct buf text = BUF(POLICY_FILE_MAX + 1);
-	struct stat st;
-	ssize_t n;
-
-	if (fstat(fd, &st) < 0)
-		return err_errno(err, "looking at it");
-	if (!S_ISREG(st.st_mode))
-		return err_set(err, EINVAL, "is not a regular file");
-	char *room = buf_reserve(&text, POLICY_FILE_MAX + 1);
-	do {
-		n = pread(fd, room + text.len, POLICY_FILE_MAX + 1 - text.len, (off_t)text.len);
-		if (n > 0)
-			text.len += (size_t)n;
-	} while (n > 0 || (n < 0 && errno == EINTR));
-	if (n < 0)
-		return err_errno(err, "reading it");
-	if (text.len > POLICY_FILE_MAX)
-		return err_set(err, EFBIG, "is larger than %u bytes", POLICY_FILE_MAX);
-	if (memchr(room, 0, text.len))
-		return err_set(err, EINVAL, "has a NUL in it");
-	_cleanup_free_ char *json = mem_dup_n(room, text.len);
-	return policy_parse_egress(json, ret, err);
-}
-
 /* ---- Limits ---- */
 
 static int set_field(const char *tenant, const char *field, const json_t *value,
@@ -235,4 +209,49 @@ int policy_parse_limits(const char *text, struct policy_limits_list *ret, struct
 	}
 	*ret = list;
 	return 0;
+}
+
+/* ---- Files ---- */
+
+/* The text; owned by the caller. */
+static int read_text(int fd, char **ret, struct err *err)
+{
+	_cleanup_buf_ struct buf text = BUF(POLICY_FILE_MAX + 1);
+	struct stat st;
+	ssize_t n;
+
+	if (fstat(fd, &st) < 0)
+		return err_errno(err, "looking at it");
+	if (!S_ISREG(st.st_mode))
+		return err_set(err, EINVAL, "is not a regular file");
+	char *room = buf_reserve(&text, POLICY_FILE_MAX + 1);
+	do {
+		n = pread(fd, room + text.len, POLICY_FILE_MAX + 1 - text.len, (off_t)text.len);
+		if (n > 0)
+			text.len += (size_t)n;
+	} while (n > 0 || (n < 0 && errno == EINTR));
+	if (n < 0)
+		return err_errno(err, "reading it");
+	if (text.len > POLICY_FILE_MAX)
+		return err_set(err, EFBIG, "is larger than %u bytes", POLICY_FILE_MAX);
+	if (memchr(room, 0, text.len))
+		return err_set(err, EINVAL, "has a NUL in it");
+	*ret = mem_dup_n(room, text.len);
+	return 0;
+}
+
+int policy_read_egress(int fd, struct policy_egress_list *ret, struct err *err)
+{
+	_cleanup_free_ char *json = NULL;
+	int r = read_text(fd, &json, err);
+
+	return r < 0 ? r : policy_parse_egress(json, ret, err);
+}
+
+int policy_read_limits(int fd, struct policy_limits_list *ret, struct err *err)
+{
+	_cleanup_free_ char *json = NULL;
+	int r = read_text(fd, &json, err);
+
+	return r < 0 ? r : policy_parse_limits(policy_is_blank(json) ? NULL : json, ret, err);
 }

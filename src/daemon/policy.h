@@ -43,4 +43,6 @@ struct policy_limits_list {
 
 /* Tenant -> object of fields; json NULL: only the defaults. */
 int policy_parse_limits(const char *json, struct policy_limits_list *ret, struct err *err);
+/* The same from the start of a file; fd is borrowed. One that is empty has the defaults. */
+int policy_read_limits(int fd, struct policy_limits_list *ret, struct err *err);
 void policy_limits_fini(struct policy_limits_list *list);

@@ -608,9 +608,9 @@ static void see_warning(void *data, const char *text)
 
 static void what_is_not_used_is_said_once(void **state)
 {
-	_cleanup_config_ struct config *c =
-		load("SANDBOX_API_KEYS=a:short;SANDBOX_NONSENSE=secret;SANDBOX_AUDIT=sqlite;"
-		     "SANDBOX_SESSION_STATE=/x;SANDBOX_AUDIT_STRICT=0;SANDBOX_API_URL=http://x");
+	_cleanup_config_ struct config *c = load(
+		"SANDBOX_API_KEYS=a:short;SANDBOX_NONSENSE=secret;SANDBOX_ACCOUNTS=sqlite;"
+		"SANDBOX_SESSION_STATE=/x;SANDBOX_CONSOLE_KEY_LOGIN=0;SANDBOX_API_URL=http://x");
 	struct seen seen = { 0 };
 	struct err err;
 
@@ -619,7 +619,7 @@ static void what_is_not_used_is_said_once(void **state)
 	assert_int_equal(seen.n, 4);
 	assert_string_equal(seen.text[0], "SANDBOX_NONSENSE is not a known variable");
 	assert_string_equal(seen.text[1],
-			    "SANDBOX_AUDIT is set but this version does not have the feature");
+			    "SANDBOX_ACCOUNTS is set but this version does not have the feature");
 	assert_string_equal(seen.text[2], "the path in SANDBOX_SESSION_STATE is ignored; sessions "
 					  "are kept in SANDBOX_STATE_DIR");
 	assert_string_equal(seen.text[3],

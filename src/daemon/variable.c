@@ -71,8 +71,8 @@ static int check_private_key(const char *value, struct err *err)
 const struct variable variables[] = {
 	{ "SANDBOX_API_KEYS", .secret = true },
 	{ "SANDBOX_API_KEY", .secret = true },
-	{ "SANDBOX_KEYSTORE", .check = check_store, .later = true },
-	{ "SANDBOX_ADMIN_KEY", .secret = true, .later = true },
+	{ "SANDBOX_KEYSTORE", .check = check_store },
+	{ "SANDBOX_ADMIN_KEY", .secret = true },
 	{ "SANDBOX_TENANT_LIMITS" },
 	{ "SANDBOX_TENANT_LIMITS_FILE" },
 	{ "SANDBOX_EGRESS_POLICY" },
@@ -87,7 +87,7 @@ const struct variable variables[] = {
 	{ "SANDBOX_VOLUME_SIZE_MB", NUMBER(256, 1u << 30, launcher.volume_size_mb) },
 	{ "SANDBOX_VOLUME_OVERCOMMIT", NUMBER(1, 1000, volume_overcommit) },
 	{ "SANDBOX_ALLOW_PLAIN_HTTP", VARIABLE_FLAG },
-	{ "SANDBOX_AUDIT_STRICT", VARIABLE_FLAG, .later = true },
+	{ "SANDBOX_AUDIT_STRICT", VARIABLE_FLAG },
 	{ "SANDBOX_WORKSPACE_QUOTA_MB", NUMBER(1, 1048576, quota_mb) },
 	{ "SANDBOX_MAX_SESSIONS", NUMBER(1, 100000, max_sessions) },
 	{ "SANDBOX_POOL", NUMBER(0, 256, pool) },
@@ -110,8 +110,8 @@ const struct variable variables[] = {
 	{ "SANDBOX_SNAPSHOT_RETENTION_DAYS", NUMBER(0, 3650, snapshot_days) },
 	{ "SANDBOX_PREVIEW_DOMAIN", .check = address_check_domain, .later = true },
 	{ "SANDBOX_PREVIEW_SCHEME", CHOICE("https", "http"), .later = true },
-	{ "SANDBOX_AUDIT", .check = check_store, .later = true },
-	{ "SANDBOX_AUDIT_RETENTION_DAYS", RANGE(1, 3650), .later = true },
+	{ "SANDBOX_AUDIT", .check = check_store },
+	{ "SANDBOX_AUDIT_RETENTION_DAYS", NUMBER(1, 3650, audit_days) },
 	{ "SANDBOX_ACCOUNTS", .check = check_store, .later = true },
 	{ "SANDBOX_CONSOLE_BASE_URL", .check = address_check_url, .later = true },
 	{ "SANDBOX_CONSOLE_SECRET", .secret = true, .later = true },
@@ -138,9 +138,10 @@ const struct variable variables[] = {
 	{ "SANDBOX_API_INSECURE", VARIABLE_CLIENT },
 	{ "SANDBOX_API_CA", VARIABLE_CLIENT },
 	/* Not the operator's to set: `airlock serve` tells airlockd which templates were imported,
-	 * and what was in the file of the policy. */
+	 * and what was in the files of the policy and the limits. */
 	{ "SANDBOX_IMPORTED" },
 	{ "SANDBOX_EGRESS_POLICY_READ" },
+	{ "SANDBOX_TENANT_LIMITS_READ" },
 };
 
 const size_t n_variables = ARRAY_SIZE(variables);

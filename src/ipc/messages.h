@@ -110,9 +110,12 @@ struct dl_volume {
 	char volume[MSG_VOLUME_NAME];
 };
 
+/* Files of the operator that SIGHUP has read anew. */
+enum policy_file { POLICY_EGRESS, POLICY_LIMITS, POLICIES };
+
 struct dl_policy {
-	uint32_t code; /* 0: taken; else an errno: the policy of before holds */
-	uint32_t reserved;
+	uint32_t code; /* 0: taken; else an errno: what was in the file before holds */
+	uint32_t which;
 };
 
 /* ---- launcher -> airlockd -------------------------------------------------------------------- */
@@ -198,8 +201,8 @@ struct ld_volume_stat {
 };
 
 struct ld_policy {
-	uint32_t code; /* errno of the opening */
-	uint32_t reserved;
+	uint32_t code;	/* errno of the opening */
+	uint32_t which; /* enum policy_file */
 };
 
 struct ld_status {

@@ -121,7 +121,7 @@ static int on_hello(const struct wire_msg *msg)
 		log_event(LOG_ERROR, "volume_list", LOG_STR("why", err.text));
 	daemon_send(LD_READY, 0, NULL, 0, NULL, 0);
 	gateway_connect();
-	policy_daemon_ready();
+	policies_daemon_ready();
 	return 0;
 }
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The egress policy, when it is a file, is read anew on SIGHUP. Only this process may open it; only
- * airlockd understands it. So it is copied, unread, into a sealed memfd that airlockd judges:
+ * The egress policy and the limits of tenants, when they are files, are read anew on SIGHUP. Only
+ * this process may open them; only airlockd understands them. So each is copied, unread, into a
+ * sealed memfd that airlockd judges:
  *
  *   SIGHUP -> LD_POLICY -> DL_POLICY: taken, or not, and then the one of before holds
  *
  * What was taken last is kept, as the bytes that were judged and not as a name, for the airlockd
- * after this one. One question at a time, so that an answer is always about the last one.
+ * after this one. One question about each at a time, so that an answer is always about the last.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -45,52 +46,84 @@ static int copy_file(const char *path, int *ret)
 	return 0;
 }
 
-static void ask(int code, int fd)
+static const char *policy_path(enum policy_file which)
 {
-	struct ld_policy body = { .code = (uint32_t)code };
+	return which == POLICY_EGRESS ? h.l->options.egress_policy_file
+				      : h.l->options.tenant_limits_file;
+}
+
+static void ask(enum policy_file which, int code, int fd)
+{
+	struct ld_policy body = { .code = (uint32_t)code, .which = which };
 
 	if (fd >= 0)
 		lseek(fd, 0, SEEK_SET);
 	daemon_send(LD_POLICY, 0, &body, sizeof(body), &fd, fd >= 0);
-	h.policy.waiting = true;
+	h.policies[which].waiting = true;
 }
 
-void policy_reload(void)
+static void reload(enum policy_file which)
 {
-	h.policy.due = h.policy.waiting || !h.peers[PEER_DAEMON].greeted;
-	if (h.policy.due)
+	struct policy *p = &h.policies[which];
+
+	p->due = p->waiting || !h.peers[PEER_DAEMON].greeted;
+	if (p->due)
 		return;
-	int r = copy_file(h.l->options.egress_policy_file, &h.policy.asked);
-	ask(-r, h.policy.asked);
+	int r = copy_file(policy_path(which), &p->asked);
+	ask(which, -r, p->asked);
 }
 
-void policy_daemon_ready(void)
+void policies_init(void)
 {
-	if (h.policy.taken >= 0)
-		ask(0, h.policy.taken);
-	else if (h.policy.due)
-		policy_reload();
+	for (size_t i = 0; i < POLICIES; i++)
+		h.policies[i] = (struct policy){ .taken = -1, .asked = -1 };
 }
 
-void policy_daemon_lost(void)
+bool policies_reload(void)
 {
-	/* Whoever comes next is asked about the file as it then is. */
-	h.policy.due |= h.policy.asked >= 0;
-	h.policy.waiting = false;
-	fd_close(&h.policy.asked);
+	bool any = false;
+
+	for (enum policy_file i = 0; i < POLICIES; i++) {
+		if (!policy_path(i))
+			continue;
+		reload(i);
+		any = true;
+	}
+	return any;
+}
+
+void policies_daemon_ready(void)
+{
+	for (enum policy_file i = 0; i < POLICIES; i++) {
+		if (h.policies[i].taken >= 0)
+			ask(i, 0, h.policies[i].taken);
+		else if (h.policies[i].due)
+			reload(i);
+	}
+}
+
+void policies_daemon_lost(void)
+{
+	for (struct policy *p = h.policies; p < h.policies + POLICIES; p++) {
+		/* Whoever comes next is asked about the file as it then is. */
+		p->due |= p->asked >= 0;
+		p->waiting = false;
+		fd_close(&p->asked);
+	}
 }
 
 int policy_answered(const struct dl_policy *answer)
 {
-	if (!h.policy.waiting)
+	if (answer->which >= POLICIES || !h.policies[answer->which].waiting)
 		return -EPROTO;
-	h.policy.waiting = false;
-	if (answer->code == 0 && h.policy.asked >= 0) {
-		fd_close(&h.policy.taken);
-		h.policy.taken = take_fd(&h.policy.asked);
+	struct policy *p = &h.policies[answer->which];
+	p->waiting = false;
+	if (answer->code == 0 && p->asked >= 0) {
+		fd_close(&p->taken);
+		p->taken = take_fd(&p->asked);
 	}
-	fd_close(&h.policy.asked);
-	if (h.policy.due)
-		policy_reload();
+	fd_close(&p->asked);
+	if (p->due)
+		reload(answer->which);
 	return 0;
 }

@@ -330,7 +330,7 @@ static void peer_ended(enum peer_kind kind, int status)
 			h.calls[i].stale = true;
 		for (unsigned i = 0; i < LAYOUT_SLOTS; i++)
 			h.sandboxes[i].request = 0;
-		policy_daemon_lost();
+		policies_daemon_lost();
 	}
 	/* It refuses its configuration, its database, its log directory. A gateway that has worked
 	 * before is no reason to end what needs none: its disk may be full, or it was taken over. */
@@ -407,9 +407,7 @@ static void on_signal(void)
 	struct signalfd_siginfo info;
 
 	while (read(h.signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
-		if (info.ssi_signo == SIGHUP && h.l->options.egress_policy_file)
-			policy_reload();
-		else if (info.ssi_signo == SIGHUP && h.peers[PEER_DAEMON].pid > 0)
+		if (info.ssi_signo == SIGHUP && !policies_reload() && h.peers[PEER_DAEMON].pid > 0)
 			kill(h.peers[PEER_DAEMON].pid, SIGHUP);
 		if ((info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT) && !h.stopping) {
 			h.stopping = true;
@@ -499,7 +497,7 @@ int handover_main(struct launcher *l)
 	static const char *const names[PEERS] = { "airlockd", "builder", "sweeper", "gateway" };
 
 	h.l = l;
-	h.policy.taken = h.policy.asked = -1;
+	policies_init();
 	block_signals();
 	for (size_t i = 0; i < LAYOUT_SLOTS; i++) {
 		struct sandbox *s = &h.sandboxes[i];

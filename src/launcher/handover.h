@@ -64,11 +64,11 @@ struct handover {
 		bool stale;   /* of an earlier airlockd */
 		uint32_t id;
 	} calls[CALLS_MAX];
-	struct {
+	struct policy {
 		int taken, asked; /* owned: the last that was taken; the one being judged */
 		bool waiting;	  /* LD_POLICY was sent */
 		bool due;	  /* a SIGHUP came that no LD_POLICY was sent for */
-	} policy;
+	} policies[POLICIES];
 };
 
 extern struct handover h;
@@ -110,8 +110,9 @@ int gateway_on_message(const struct wire_msg *msg);
 
 /* ---- handover-policy.c ---- */
 
-/* SIGHUP, where the policy is a file. */
-void policy_reload(void);
-void policy_daemon_ready(void);
-void policy_daemon_lost(void);
+void policies_init(void);
+/* SIGHUP. False: none of them is a file. */
+bool policies_reload(void);
+void policies_daemon_ready(void);
+void policies_daemon_lost(void);
 int policy_answered(const struct dl_policy *answer);

@@ -35,6 +35,7 @@ static const struct option {
 	{ "--egress-log-dir", TEXT, AT(egress_log_dir), 0, 0, NULL },
 	{ "--egress-log-days", NUMBER, AT(egress_log_days), 1, 3650, NULL },
 	{ "--egress-policy-file", TEXT, AT(egress_policy_file), 0, 0, NULL },
+	{ "--tenant-limits-file", TEXT, AT(tenant_limits_file), 0, 0, NULL },
 	{ "--egress-dns", TEXT, AT(egress_dns), 0, 0, NULL },
 	{ "--import-base", TEXT, AT(import_base), 0, 0, NULL },
 	{ "--image", IMAGE, 0, 0, 0, NULL },

@@ -31,6 +31,7 @@ struct launcher_options {
 	const char *egress_policy_file; /* NULL: SIGHUP reads no policy */
 	uint64_t egress_log_days;
 	const char *import_base;		/* for the gateway alone; NULL: the contract's */
+	const char *tenant_limits_file;		/* NULL: SIGHUP reads no limits */
 	const char *images[OPTIONS_IMAGES_MAX]; /* "NAME=TARFILE" */
 	unsigned n_images;
 };

@@ -155,7 +155,7 @@ static int open_stage(void **state)
 	log_init("test", (enum log_level) - 1);
 	launcher.volumes = v;
 	h.l = &launcher;
-	h.policy.taken = h.policy.asked = -1;
+	policies_init();
 	for (size_t i = 0; i < LAYOUT_SLOTS; i++) {
 		struct sandbox *s = &h.sandboxes[i];
 		s->pidfd = s->control = s->handover = s->userns = s->catch = -1;

@@ -11,6 +11,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <uv.h>
@@ -20,6 +21,7 @@
 struct store;
 
 typedef void (*store_fn)(void *data, const struct err *err);
+typedef void (*store_number_fn)(void *data, uint32_t number, const struct err *err);
 
 /* path: the database file, made 0600 when missing. A damaged file, a newer schema or a file that
  * another process has open is refused with a sentence; it is never emptied. */
@@ -64,6 +66,17 @@ int store_load_journal(struct store *s, void (*each)(void *data, const char *id)
 /* Number of a tenant, made when new (a write on the calling thread; at start only). */
 int store_tenant_number(struct store *s, const char *tenant, uint32_t *ret, struct err *err);
 
+struct store_key {
+	const char *key_id;
+	const char *tenant, *name;
+	const char *hash;		/* SHA-256 of the whole key, 64 lower-case hex digits */
+	int64_t created_us, revoked_us; /* revoked_us 0: active */
+};
+
+/* Oldest first, revoked ones too. */
+int store_load_keys(struct store *s, void (*each)(void *data, const struct store_key *row),
+		    void *data, struct err *err);
+
 /* ---- Writes; strings are copied; fn may be NULL ---- */
 
 /* Takes the id out of the journal in the same commit. */
@@ -90,6 +103,13 @@ void store_drop_snapshot(struct store *s, const char *id, const char *volume, st
 void store_add_journal(struct store *s, const char *ids, size_t n_ids, store_fn fn, void *data);
 void store_clear_journal(struct store *s, const char *ids, size_t n_ids);
 
+/* Number of a tenant, made when new. */
+void store_add_tenant(struct store *s, const char *tenant, store_number_fn fn, void *data);
+
+void store_put_key(struct store *s, const struct store_key *row, store_fn fn, void *data);
+void store_revoke_key(struct store *s, const char *key_id, int64_t revoked_us, store_fn fn,
+		      void *data);
+
 struct store_usage {
 	const char *tenant;
 	const char *period; /* YYYY-MM */
@@ -101,5 +121,54 @@ void store_add_usage(struct store *s, const struct store_usage *delta);
 int store_load_usage(struct store *s, const char *period,
 		     void (*each)(void *data, const struct store_usage *row), void *data,
 		     struct err *err);
+/* ---- Audit ----
+ *
+ * A record is put twice: as it begins, open, and as it ended. Open ones are never shown; those that
+ * are left when a database is opened belong to what was running when its server was killed. */
+
+struct store_audit {
+	uint64_t id; /* chosen by the caller, rising */
+	int64_t at_us;
+	const char *tenant, *session, *actor, *kind, *command;
+	const char *detail; /* NULL: none */
+	bool open, truncated, timed_out, oom_killed;
+	bool failed;	     /* there is no exit code */
+	int exit_code;	     /* of one that has not failed */
+	int64_t duration_ms; /* -1: not known */
+};
+
+/* Id of the last record (0: none), and the open ones become failed ones that ended at at_us, with
+ * that detail; at start. */
+int store_audit_recover(struct store *s, int64_t at_us, const char *detail, uint64_t *ret_last,
+			struct err *err);
+/* In the place of the one with its id. */
+void store_put_audit(struct store *s, const struct store_audit *row, store_fn fn, void *data);
+
+struct store_audit_page {
+	struct store_audit *rows; /* newest first */
+	size_t n;
+	bool more; /* there are older ones */
+};
+
+/* page: valid during the call; NULL with an error. */
+typedef void (*store_audit_page_fn)(void *data, const struct store_audit_page *page,
+				    const struct err *err);
+
+/* What one asks for: records of a tenant that ended at from_us or later, older than a place among
+ * them (before_us INT64_MAX: from the newest on). */
+struct store_audit_query {
+	const char *tenant;
+	int64_t from_us;
+	int64_t before_us; /* of the last record that one has, and the lower half of its id */
+	uint32_t before_id;
+	size_t limit; /* 1..1000 */
+};
+
+/* Behind all writes that were asked for before. */
+void store_page_audit(struct store *s, const struct store_audit_query *query,
+		      store_audit_page_fn fn, void *data);
+/* Forgets some of what ended before that time, the oldest first; fn with how many. */
+void store_prune_audit(struct store *s, int64_t before_us, store_number_fn fn, void *data);
+
 /* Failed writes since start, for healthz and metrics. */
 uint64_t store_errors(const struct store *s);

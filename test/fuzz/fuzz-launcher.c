@@ -107,8 +107,7 @@ static void open_all(void)
 	struct err err;
 
 	h.l = &launcher;
-	h.policy.taken = h.policy.asked = -1;
-	h.policy.waiting = false;
+	policies_init();
 	for (size_t i = 0; i < LAYOUT_SLOTS; i++) {
 		struct sandbox *s = &h.sandboxes[i];
 		*s = (struct sandbox){

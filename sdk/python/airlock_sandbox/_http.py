@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import ssl
 import time
 import urllib.error
@@ -62,6 +63,13 @@ def _wait_for(status: int, retry_after: Optional[int], repeat: int) -> Optional[
 def query(path: str, /, **parameters: Any) -> str:
     given = {name: value for name, value in parameters.items() if value is not None}
     return path + "?" + urllib.parse.urlencode(given) if given else path
+
+
+def verify_from_environment() -> Verify:
+    """What SANDBOX_API_INSECURE and SANDBOX_API_CA say about certificates."""
+    if os.environ.get("SANDBOX_API_INSECURE", "").strip().lower() in ("1", "true", "yes"):
+        return False
+    return os.environ.get("SANDBOX_API_CA") or True
 
 
 def segment(text: str) -> str:

@@ -9,7 +9,7 @@ import os
 import tempfile
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Union
 
-from ._http import Connection, Verify, query, segment
+from ._http import Connection, Verify, query, segment, verify_from_environment
 from .errors import NotFoundError, SandboxError
 from .result import CommandResult
 
@@ -22,18 +22,11 @@ _PIECE = 256 * 1024
 # connection it begins again with a smaller number.
 Progress = Callable[[int, Optional[int]], None]
 PathLike = Union[str, "os.PathLike[str]"]
-_YES = frozenset(("1", "true", "yes"))
 
 
 def _missing_text(path: str) -> str:
     """What the server sends in place of the content of a file that does not exist."""
     return "Error: File '%s' does not exist." % path
-
-
-def _verify_from_environment() -> Verify:
-    if os.environ.get("SANDBOX_API_INSECURE", "").strip().lower() in _YES:
-        return False
-    return os.environ.get("SANDBOX_API_CA") or True
 
 
 class Files:
@@ -245,7 +238,7 @@ class Sandbox:
         self._connection = Connection(
             base_url,
             api_key,
-            _verify_from_environment() if verify is None else verify,
+            verify_from_environment() if verify is None else verify,
             timeout,
             max_retries,
         )
@@ -420,6 +413,12 @@ class Sandbox:
         """The hosts that this tenant may ask for."""
         answer = self._connection.json("GET", "/v1/egress/policy") or {}
         return list(answer.get("allowed") or [])
+
+    def audit(self, limit: int = 100, before: Optional[str] = None) -> Dict[str, Any]:
+        """What ran in this tenant's sandboxes, newest first: "entries", and "next", which is passed
+        back as before to get older ones (None: there are none)."""
+        path = query("/v1/audit", limit=limit, before=before)
+        return self._connection.json("GET", path) or {}
 
     def usage(self) -> Dict[str, Any]:
         """This tenant's limits and what it uses of them."""

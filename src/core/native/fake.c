@@ -315,6 +315,7 @@ static void on_request(struct fake *f, const struct wire_msg *msg)
 		memcpy(&policy, msg->body, sizeof(policy));
 		f->policies++;
 		f->policy_code = policy.code;
+		f->policy_which = policy.which;
 		break;
 	case DL_HELLO:
 		abort();

@@ -60,8 +60,8 @@ struct fake {
 	struct dl_volume_limit last_limit;
 	struct dl_volume_create last_create;
 	struct dl_snapshot_create last_copy;
-	unsigned policies;    /* DL_POLICY seen */
-	uint32_t policy_code; /* of the last */
+	unsigned policies;		    /* DL_POLICY seen */
+	uint32_t policy_code, policy_which; /* of the last */
 
 	int gateway; /* owned: the gateway's end; -1: none, or airlockd has closed */
 

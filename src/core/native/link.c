@@ -302,11 +302,12 @@ static bool on_policy(struct runtime *rt, struct wire_msg *msg)
 	struct ld_policy body;
 
 	memcpy(&body, msg->body, sizeof(body));
-	if (!body.code && msg->fds[0] < 0)
+	if ((!body.code && msg->fds[0] < 0) || body.which >= POLICIES)
 		return false;
+	answer_body.which = body.which;
 	if (rt->config.policy)
 		answer_body.code =
-			rt->config.policy(rt->data, body.code ? -1 : msg->fds[0],
+			rt->config.policy(rt->data, body.which, body.code ? -1 : msg->fds[0],
 					  body.code ? (uint32_t)link_errno(body.code) : 0);
 	link_tell(rt, DL_POLICY, &answer_body, sizeof(answer_body));
 	return true;
@@ -328,14 +329,17 @@ static bool (*const handlers[])(struct runtime *rt, struct wire_msg *msg) = {
 static bool without_descriptors(struct runtime *rt, struct wire_msg *msg)
 {
 	const struct msg_done done = { .code = EMFILE, .text = "no descriptors left" };
-	const struct ld_policy policy = { .code = EMFILE };
+	struct ld_policy policy;
 	struct ld_sandbox sandbox;
 
 	log_event(LOG_ERROR, "descriptors_lost", LOG_INT("type", msg->head.type));
 	if (!wire_allow(accepted[rt->link.state], msg->head.type))
 		return false;
-	if (msg->head.type == LD_POLICY)
+	if (msg->head.type == LD_POLICY) {
+		memcpy(&policy, msg->body, sizeof(policy));
+		policy.code = EMFILE;
 		memcpy(msg->body, &policy, sizeof(policy));
+	}
 	if (msg->head.type == LD_SLOT || msg->head.type == LD_POLICY ||
 	    msg->head.type == LD_GATEWAY)
 		return handlers[msg->head.type](rt, msg);

@@ -22,10 +22,10 @@ struct native_config {
 	 * be run any more, the process should end. At most once, with the data of native_open. May
 	 * be NULL. */
 	void (*lost)(void *data, const struct err *err);
-	/* The operator wants the egress policy read anew. fd is borrowed and open for reading, or
-	 * -1 when the launcher could not open it, which code (an errno) explains. Returns 0 when
-	 * the policy counts from now on, else an errno. May be NULL. */
-	uint32_t (*policy)(void *data, int fd, uint32_t code);
+	/* The operator wants one of the files (enum policy_file) read anew. fd is borrowed and open
+	 * for reading, or -1 when the launcher could not open it, which code (an errno) explains.
+	 * Returns 0 when the new text counts from now on, else an errno. May be NULL. */
+	uint32_t (*policy)(void *data, uint32_t which, int fd, uint32_t code);
 };
 
 /* Volumes that the launcher reported at start, for reconciling with the store. */

@@ -702,22 +702,23 @@ static void nothing_comes_before_a_hello_of_the_same_build(void **state)
 struct policy_call {
 	unsigned calls;
 	bool has_file;
-	uint32_t code, answer;
+	uint32_t which, code, answer;
 };
 
 static struct policy_call policy_call;
 
-static uint32_t on_policy(void *data, int fd, uint32_t code)
+static uint32_t on_policy(void *data, uint32_t which, int fd, uint32_t code)
 {
+	policy_call.which = which;
 	policy_call.calls++;
 	policy_call.has_file = fd >= 0 && fcntl(fd, F_GETFD) >= 0;
 	policy_call.code = code;
 	return policy_call.answer;
 }
 
-static void tell_policy(struct fake *f, uint32_t code, bool with_file)
+static void tell_policy(struct fake *f, uint32_t which, uint32_t code, bool with_file)
 {
-	const struct ld_policy body = { .code = code };
+	const struct ld_policy body = { .code = code, .which = which };
 	int fd = open("/dev/null", O_RDONLY);
 
 	assert_int_equal(wire_send(f->launcher, LD_POLICY, 0, &body, sizeof(body), &fd, with_file),
@@ -734,19 +735,35 @@ static void a_new_policy_is_handed_on_and_answered(void **state)
 	config.policy = on_policy;
 	fake_start(&f, &config);
 	policy_call = (struct policy_call){ 0 };
-	tell_policy(&f, 0, true);
+	tell_policy(&f, POLICY_EGRESS, 0, true);
 	assert_true(policy_call.has_file);
 	assert_int_equal(f.policies, 1);
 	assert_int_equal(f.policy_code, 0);
 	policy_call.answer = EINVAL;
-	tell_policy(&f, ENOENT, false);
+	tell_policy(&f, POLICY_LIMITS, ENOENT, false);
+	assert_int_equal(policy_call.which, POLICY_LIMITS);
+	assert_int_equal(f.policy_which, POLICY_LIMITS);
 	assert_false(policy_call.has_file);
 	assert_int_equal(policy_call.code, ENOENT);
 	assert_int_equal(f.policies, 2);
 	assert_int_equal(f.policy_code, EINVAL);
-	tell_policy(&f, 0, false);
+	tell_policy(&f, POLICY_EGRESS, 0, false);
 	assert_true(f.lost);
 	assert_int_equal(policy_call.calls, 2);
+	fake_stop(&f);
+}
+
+static void a_file_that_there_is_not_is_a_broken_launcher(void **state)
+{
+	struct native_config config = fake_config;
+	struct fake f;
+
+	config.policy = on_policy;
+	fake_start(&f, &config);
+	policy_call = (struct policy_call){ 0 };
+	tell_policy(&f, POLICIES, 0, true);
+	assert_true(f.lost);
+	assert_int_equal(policy_call.calls, 0);
 	fake_stop(&f);
 }
 
@@ -769,6 +786,7 @@ int main(void)
 		cmocka_unit_test(a_gateway_that_breaks_the_rules_loses_its_socket_alone),
 		cmocka_unit_test(nothing_comes_before_a_hello_of_the_same_build),
 		cmocka_unit_test(a_new_policy_is_handed_on_and_answered),
+		cmocka_unit_test(a_file_that_there_is_not_is_a_broken_launcher),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -55,6 +55,20 @@ static const char *const upgrades[] = {
 	      "ALTER TABLE session ADD COLUMN forked_bytes INTEGER NOT NULL DEFAULT 0;"
 	      "UPDATE schema SET version=2;"
 	      "COMMIT;",
+	[2] = "BEGIN IMMEDIATE;"
+	      "CREATE TABLE key(id TEXT PRIMARY KEY, tenant TEXT NOT NULL, name TEXT NOT NULL,"
+	      " hash TEXT NOT NULL, created_us INTEGER NOT NULL, revoked_us INTEGER NOT NULL)"
+	      " STRICT, WITHOUT ROWID;"
+	      "CREATE TABLE audit(id INTEGER PRIMARY KEY, at_us INTEGER NOT NULL,"
+	      " tenant TEXT NOT NULL, session TEXT NOT NULL, actor TEXT NOT NULL,"
+	      " kind TEXT NOT NULL, command TEXT NOT NULL, truncated INTEGER NOT NULL,"
+	      " exit_code INTEGER, duration_ms INTEGER, timed_out INTEGER NOT NULL,"
+	      " oom_killed INTEGER NOT NULL, detail TEXT, open INTEGER NOT NULL) STRICT;"
+	      "CREATE INDEX audit_page ON audit(tenant, at_us, id) WHERE open=0;"
+	      "CREATE INDEX audit_age ON audit(at_us) WHERE open=0;"
+	      "CREATE INDEX audit_open ON audit(open) WHERE open=1;"
+	      "UPDATE schema SET version=3;"
+	      "COMMIT;",
 };
 
 static const char *const texts[DB_STATEMENTS] = {
@@ -77,6 +91,21 @@ static const char *const texts[DB_STATEMENTS] = {
 			 " sessions=sessions+excluded.sessions,"
 			 " commands=commands+excluded.commands,"
 			 " command_ms=command_ms+excluded.command_ms",
+	[DB_PUT_KEY] = "INSERT INTO key(id, tenant, name, hash, created_us, revoked_us)"
+		       " VALUES(?,?,?,?,?,?)",
+	[DB_REVOKE_KEY] = "UPDATE key SET revoked_us=?2 WHERE id=?1 AND revoked_us=0",
+	[DB_PUT_AUDIT] = "INSERT OR REPLACE INTO audit(id, at_us, tenant, session, actor, kind,"
+			 " command, truncated, exit_code, duration_ms, timed_out, oom_killed,"
+			 " detail, open) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+	[DB_CLOSE_AUDIT] = "UPDATE audit SET open=0, at_us=?1, detail=?2 WHERE open=1",
+	[DB_LAST_AUDIT] = "SELECT coalesce(max(id), 0) FROM audit",
+	[DB_PAGE_AUDIT] = "SELECT id, at_us, session, actor, kind, command, truncated, exit_code,"
+			  " duration_ms, timed_out, oom_killed, detail FROM audit"
+			  " WHERE open=0 AND tenant=?1 AND at_us BETWEEN ?2 AND ?3"
+			  " AND NOT (at_us=?3 AND (id & 0xffffffff)>=?4)"
+			  " ORDER BY at_us DESC, id DESC LIMIT ?5",
+	[DB_PRUNE_AUDIT] = "DELETE FROM audit WHERE id IN (SELECT id FROM audit"
+			   " WHERE open=0 AND at_us<?1 ORDER BY at_us LIMIT ?2)",
 	[DB_LOAD_SESSIONS] = "SELECT id, tenant, template, egress, persistent, quota_bytes,"
 			     " created_us, accessed_us, shared_bytes, forked_bytes FROM session"
 			     " ORDER BY created_us, id",
@@ -85,6 +114,8 @@ static const char *const texts[DB_STATEMENTS] = {
 	[DB_LOAD_JOURNAL] = "SELECT id FROM volume_journal",
 	[DB_LOAD_USAGE] = "SELECT tenant, sessions, commands, command_ms FROM usage"
 			  " WHERE period=?",
+	[DB_LOAD_KEYS] = "SELECT id, tenant, name, hash, created_us, revoked_us FROM key"
+			 " ORDER BY created_us, id",
 	[DB_FIND_TENANT] = "SELECT number FROM tenant WHERE name=?",
 	[DB_ADD_TENANT] = "INSERT INTO tenant(name) VALUES(?)",
 };

@@ -11,7 +11,7 @@
 
 #include "base/err.h"
 
-#define DB_SCHEMA "2"
+#define DB_SCHEMA "3"
 
 enum db_statement {
 	DB_BEGIN,
@@ -26,10 +26,18 @@ enum db_statement {
 	DB_ADD_JOURNAL,
 	DB_CLEAR_JOURNAL,
 	DB_ADD_USAGE,
+	DB_PUT_KEY,
+	DB_REVOKE_KEY,
+	DB_PUT_AUDIT,
+	DB_CLOSE_AUDIT,
+	DB_LAST_AUDIT,
+	DB_PAGE_AUDIT,
+	DB_PRUNE_AUDIT,
 	DB_LOAD_SESSIONS,
 	DB_LOAD_SNAPSHOTS,
 	DB_LOAD_JOURNAL,
 	DB_LOAD_USAGE,
+	DB_LOAD_KEYS,
 	DB_FIND_TENANT,
 	DB_ADD_TENANT,
 	DB_STATEMENTS,
@@ -46,7 +54,7 @@ struct db {
 int db_open(struct db *db, const char *path, struct err *err);
 void db_close(struct db *db);
 
-/* Binds by a letter each: t const char *, i int64_t. */
+/* Binds by a letter each: t const char * (NULL: no value), i int64_t. */
 sqlite3_stmt *db_bind(struct db *db, enum db_statement which, const char *types, ...);
 /* Steps a bound statement: 1 a row is there, 0 the end; then (and after failure) it is reset. */
 int db_step(struct db *db, sqlite3_stmt *stmt, struct err *err);

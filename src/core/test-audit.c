@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/audit.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/mem.h"
+#include "core/rig.h"
+
+#define DAY (86400 * RIG_SECOND)
+
+/* ---- Commands ---- */
+
+struct outcome {
+	unsigned n;
+	char slug[64];
+	size_t recorded; /* what the log had when the answer came */
+	struct rig *r;
+};
+
+static void on_done(void *data, struct exec_result *result, const struct err *err)
+{
+	struct outcome *o = data;
+
+	o->n++;
+	snprintf(o->slug, sizeof(o->slug), "%s", err ? err->slug : "");
+}
+
+static const struct exec_ops ops = { .done = on_done };
+
+static struct exec *start(struct rig *r, struct session *s, struct str command, struct outcome *o)
+{
+	const struct exec_params p = { .command = command, .timeout_s = 15, .actor = "key abc" };
+	struct exec *e;
+	struct err err;
+
+	*o = (struct outcome){ .r = r };
+	if (exec_start(r->core, s, &p, &ops, o, &e, &err) < 0)
+		fail_msg("%s", err.text);
+	return e;
+}
+
+static struct outcome run(struct rig *r, struct session *s, struct str command)
+{
+	struct outcome o;
+
+	start(r, s, command, &o);
+	rig_settle(r);
+	assert_int_equal(o.n, 1);
+	return o;
+}
+
+/* ---- The log ---- */
+
+struct row {
+	struct store_audit row;
+	char session[32], actor[32], kind[16], command[8 * AUDIT_COMMAND_MAX], detail[128];
+};
+
+struct log {
+	unsigned n;
+	size_t rows;
+	bool more;
+	struct row row[4];
+};
+
+static void on_page(void *data, const struct store_audit_page *page, const struct err *err)
+{
+	struct log *log = data;
+
+	assert_null(err);
+	log->n++;
+	log->rows = page->n;
+	log->more = page->more;
+	for (size_t i = 0; i < page->n && i < ARRAY_SIZE(log->row); i++) {
+		const struct store_audit *from = &page->rows[i];
+		struct row *to = &log->row[i];
+		to->row = *from;
+		snprintf(to->session, sizeof(to->session), "%s", from->session);
+		snprintf(to->actor, sizeof(to->actor), "%s", from->actor);
+		snprintf(to->kind, sizeof(to->kind), "%s", from->kind);
+		snprintf(to->command, sizeof(to->command), "%s", from->command);
+		snprintf(to->detail, sizeof(to->detail), "%s", from->detail ? from->detail : "-");
+	}
+}
+
+static struct log *log_of(struct rig *r, struct tenant *t)
+{
+	static struct log log;
+
+	log = (struct log){ 0 };
+	audit_page(r->core, t, INT64_MAX, 0, 100, on_page, &log);
+	rig_settle(r);
+	assert_int_equal(log.n, 1);
+	return &log;
+}
+
+static void a_command_is_on_record_with_its_end(void **state)
+{
+	struct rig *r = *state;
+	struct session *s = rig_session(r, r->a);
+
+	r->runtime.result.exit_code = 3;
+	r->runtime.result.duration_ms = 1500;
+	run(r, s, STR("echo hi"));
+	r->runtime.result = (struct runtime_exec_result){ .exit_code = -1, .timed_out = true };
+	run(r, s, STR("sleep 99"));
+	struct log *log = log_of(r, r->a);
+	assert_int_equal(log->rows, 2);
+	const struct row *last = &log->row[0], *first = &log->row[1];
+	assert_string_equal(first->command, "echo hi");
+	assert_string_equal(first->session, s->id);
+	assert_string_equal(first->actor, "key abc");
+	assert_string_equal(first->kind, "exec");
+	assert_string_equal(first->detail, "-");
+	assert_false(first->row.failed);
+	assert_int_equal(first->row.exit_code, 3);
+	assert_int_equal(first->row.duration_ms, 1500);
+	assert_false(first->row.truncated);
+	assert_int_equal(last->row.exit_code, -1);
+	assert_true(last->row.timed_out);
+	assert_int_equal(log_of(r, r->b)->rows, 0);
+}
+
+static void what_did_not_start_has_failed(void **state)
+{
+	struct rig *r = *state;
+	struct session *s = rig_session(r, r->a);
+
+	r->runtime.fail[RIG_EXEC] = "no_capacity";
+	assert_string_equal(run(r, s, STR("true")).slug, "no_capacity");
+	struct log *log = log_of(r, r->a);
+	assert_int_equal(log->rows, 1);
+	assert_true(log->row[0].row.failed);
+	assert_int_equal(log->row[0].row.duration_ms, -1);
+}
+
+static void a_long_command_is_cut_between_characters(void **state)
+{
+	struct rig *r = *state;
+	struct session *s = rig_session(r, r->a);
+	char text[2 * 3000];
+
+	for (size_t i = 0; i < sizeof(text); i += 2)
+		memcpy(text + i, "\xc3\xbc", 2);
+	run(r, s, (struct str){ text, sizeof(text) });
+	run(r, s, (struct str){ text, 2 * AUDIT_COMMAND_MAX });
+	struct log *log = log_of(r, r->a);
+	assert_false(log->row[0].row.truncated);
+	assert_true(log->row[1].row.truncated);
+	assert_int_equal(strlen(log->row[1].command), 2 * AUDIT_COMMAND_MAX);
+}
+
+static void whoever_hangs_up_is_on_record_all_the_same(void **state)
+{
+	struct rig *r = *state;
+	struct session *s = rig_session(r, r->a);
+	struct outcome o;
+
+	exec_detach(start(r, s, STR("true"), &o));
+	rig_settle(r);
+	assert_int_equal(o.n, 0);
+	assert_int_equal(log_of(r, r->a)->rows, 1);
+}
+
+static void killed_in_the_middle(struct rig *r)
+{
+	static struct outcome o;
+	struct session *s = rig_session(r, r->a);
+
+	r->runtime.hold[RIG_EXEC] = true;
+	start(r, s, STR("make"), &o);
+	/* The record of the beginning is on the disk when this is. */
+	rig_session(r, r->a);
+}
+
+static void what_ran_when_the_server_was_killed_has_failed(void **state)
+{
+	struct rig *r = *state;
+
+	rig_crash(r, killed_in_the_middle);
+	struct log *log = log_of(r, r->a);
+	assert_int_equal(log->rows, 1);
+	assert_string_equal(log->row[0].command, "make");
+	assert_true(log->row[0].row.failed);
+	assert_string_equal(log->row[0].detail, "failed: the server was restarted while it ran");
+	/* Ids go on. */
+	run(r, rig_session(r, r->a), STR("next"));
+	assert_int_equal(log_of(r, r->a)->rows, 2);
+}
+
+static void records_that_are_too_old_are_not_shown(void **state)
+{
+	struct rig *r = *state;
+	struct session *s = rig_session(r, r->a);
+
+	run(r, s, STR("old"));
+	rig_advance(r, 89 * DAY);
+	s = rig_session(r, r->a);
+	run(r, s, STR("new"));
+	assert_int_equal(log_of(r, r->a)->rows, 2);
+	rig_advance(r, 2 * DAY);
+	struct log *log = log_of(r, r->a);
+	assert_int_equal(log->rows, 1);
+	assert_string_equal(log->row[0].command, "new");
+}
+
+static void a_log_that_cannot_be_written_stops_nobody(void **state)
+{
+	struct rig *r = *state;
+	struct session *s = rig_session(r, r->a);
+
+	rig_break_store(r, true);
+	assert_string_equal(run(r, s, STR("unseen")).slug, "");
+	rig_break_store(r, false);
+	assert_int_equal(r->runtime.calls[RIG_EXEC], 1);
+	assert_int_equal(log_of(r, r->a)->rows, 0);
+	assert_true(store_errors(r->store) > 0);
+	run(r, s, STR("seen"));
+	assert_int_equal(log_of(r, r->a)->rows, 1);
+}
+
+static void strict(struct rig *r)
+{
+	rig_close(r);
+	r->config.audit_strict = true;
+	rig_open(r);
+}
+
+static void strict_means_that_nothing_runs_unrecorded(void **state)
+{
+	struct rig *r = *state;
+
+	strict(r);
+	struct session *s = rig_session(r, r->a);
+	rig_break_store(r, true);
+	assert_string_equal(run(r, s, STR("unseen")).slug, "busy");
+	rig_break_store(r, false);
+	assert_int_equal(r->runtime.calls[RIG_EXEC], 0);
+	assert_int_equal(r->a->commands_running, 0);
+	assert_int_equal(s->running, 0);
+	assert_string_equal(run(r, s, STR("seen")).slug, "");
+	assert_int_equal(r->runtime.calls[RIG_EXEC], 1);
+	assert_int_equal(log_of(r, r->a)->rows, 1);
+}
+
+static void strict_runs_what_was_asked_for(void **state)
+{
+	struct rig *r = *state;
+	const struct str names[] = { STR("A") }, values[] = { STR("1") };
+	char command[] = "first", cwd[] = "sub";
+	struct exec_params p = { .command = STR(""),
+				 .env_names = names,
+				 .env_values = values,
+				 .n_env = 1,
+				 .timeout_s = 15,
+				 .actor = "static key" };
+	struct outcome o = { .r = r };
+	struct exec *e;
+	struct err err;
+
+	strict(r);
+	struct session *s = rig_session(r, r->a);
+	p.command = str_of(command);
+	p.cwd = str_of(cwd);
+	assert_int_equal(exec_start(r->core, s, &p, &ops, &o, &e, &err), 0);
+	memset(command, 'x', 5);
+	memset(cwd, 'x', 3);
+	rig_settle(r);
+	assert_string_equal(o.slug, "");
+	assert_string_equal(r->runtime.cwd, "sub");
+	assert_string_equal(r->runtime.env[r->runtime.n_env - 1], "A=1");
+	assert_string_equal(log_of(r, r->a)->row[0].command, "first");
+}
+
+static void strict_and_deleted_or_killed_meanwhile_does_not_run(void **state)
+{
+	struct rig *r = *state;
+	struct outcome o;
+
+	strict(r);
+	struct session *s = rig_session(r, r->a);
+	start(r, s, STR("late"), &o);
+	session_delete(r->core, s, NULL, NULL);
+	rig_settle(r);
+	assert_int_equal(o.n, 1);
+	assert_string_equal(o.slug, "session_not_found");
+	s = rig_session(r, r->a);
+	exec_kill(start(r, s, STR("late"), &o));
+	rig_settle(r);
+	assert_int_equal(o.n, 1);
+	assert_int_equal(r->runtime.calls[RIG_EXEC], 0);
+	assert_int_equal(r->a->commands_running, 0);
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(a_command_is_on_record_with_its_end),
+		T(what_did_not_start_has_failed),
+		T(a_long_command_is_cut_between_characters),
+		T(whoever_hangs_up_is_on_record_all_the_same),
+		T(what_ran_when_the_server_was_killed_has_failed),
+		T(records_that_are_too_old_are_not_shown),
+		T(a_log_that_cannot_be_written_stops_nobody),
+		T(strict_means_that_nothing_runs_unrecorded),
+		T(strict_runs_what_was_asked_for),
+		T(strict_and_deleted_or_killed_meanwhile_does_not_run),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
