@@ -238,6 +238,7 @@ static void whoever_came_with_a_revoked_key_is_thrown_out(void **state)
 	send_to_api(&with, "POST", "/v1/sessions/sbx_0123456789ab/exec", as_stored,
 		    "{\"command\":\"sleep 9\"}");
 	send_to_api(&without, "GET", "/v1/sessions/sbx_0123456789ab/read?path=f", as_a, "");
+	void *reading = fake.data;
 	send_to_api(&revoking, "DELETE", "/v1/keys/abcdefghij", as_stored, "");
 	fake.on_revoked(fake.revoked_data, &fake.key);
 	assert_true(fake.exec_killed);
@@ -248,6 +249,8 @@ static void whoever_came_with_a_revoked_key_is_thrown_out(void **state)
 	/* The one that asked for it hears that it worked. */
 	fake.key_revoked(fake.data, &fake.key, NULL);
 	assert_int_equal(revoking.status, 200);
+	fake.read_done(reading, false, STR("x"), NULL);
+	assert_int_equal(without.status, 200);
 	fake_exchange_fini(&with);
 	fake_exchange_fini(&without);
 	fake_exchange_fini(&revoking);

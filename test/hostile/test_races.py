@@ -46,7 +46,9 @@ RACES = []
 
 
 def race(number, name, red, elsewhere=(), env=None, kept=True):
-    """kept: one file sandbox does it all, so what was planted there stays outside of each turn."""
+    """red: the guards without which it fails, None: there are none; elsewhere: those without which
+    it holds. kept: one file sandbox does it all, so what was planted there stays outside of each
+    turn."""
 
     def add(function):
         RACES.append(Race(number, name, function, red, tuple(elsewhere), env, kept))
@@ -383,7 +385,9 @@ def _(place, _state):
     place.acknowledged(place.post("write", path="w/d/" + name, content="x"), name)
 
 
-@race(4, "write to a file that is a link at times", red="beneath")
+# Without the guard, too, nothing outside is replaced: what takes a file's place is named at the top of
+# the workspace first, which is another file system. "write" is the one that makes new names.
+@race(4, "write to a file that is a link at times", red=None, elsewhere=["beneath"])
 def _(place, _state):
     place.post("write", path="w/d/f", content="written")
 
@@ -511,7 +515,7 @@ def test_held(entry, request, servers, host_folder):
 
 
 WITHOUT = sorted(
-    [(r, r.red, True) for r in RACES]
+    [(r, r.red, True) for r in RACES if r.red]
     + [(r, off, False) for r in RACES for off in r.elsewhere],
     key=lambda row: (row[1], str(row[0].env)),
 )

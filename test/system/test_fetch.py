@@ -108,7 +108,8 @@ def gateway(shared):
     yield shared
     assert shared.process.poll() is None
     # The innocent next one.
-    assert shared.get("https://github.com/").end == "status"
+    after = shared.get("https://github.com/")
+    assert after.end == "status", after
 
 
 @pytest.fixture(autouse=True)
