@@ -255,7 +255,7 @@ int snapshot_check_limit(struct core *c, struct tenant *t, struct err *err)
 }
 
 void snapshot_create(struct core *c, struct session *s, struct str name, struct str path,
-		     snapshot_fn fn, void *data)
+		     const char *actor, snapshot_fn fn, void *data)
 {
 	fake.named = name.data != NULL;
 	snprintf(fake.name, sizeof(fake.name), "%.*s", (int)name.len, name.data ? name.data : "");
@@ -283,7 +283,7 @@ void snapshot_delete(struct core *c, struct snapshot *snapshot, snapshot_fn fn, 
 }
 
 void snapshot_restore(struct core *c, struct session *s, struct str id, struct str path,
-		      snapshot_fn fn, void *data)
+		      const char *actor, snapshot_fn fn, void *data)
 {
 	snprintf(fake.name, sizeof(fake.name), "%.*s", (int)id.len, id.data);
 	take_path(path);
@@ -291,7 +291,8 @@ void snapshot_restore(struct core *c, struct session *s, struct str id, struct s
 	fake.data = data;
 }
 
-void session_fork(struct core *c, struct session *s, unsigned count, fork_fn fn, void *data)
+void session_fork(struct core *c, struct session *s, unsigned count, const char *actor, fork_fn fn,
+		  void *data)
 {
 	fake.fork_count = count;
 	fake.fork_done = fn;

@@ -61,7 +61,8 @@ void handle_import(struct request *r)
 	const struct value *v = r->values;
 	const struct import_params params = { .repo = v[IMPORT_REPO].text,
 					      .ref = v[IMPORT_REF].text,
-					      .path = v[IMPORT_PATH].text };
+					      .path = v[IMPORT_PATH].text,
+					      .actor = request_actor(r) };
 	struct err err;
 
 	if (import_start(r->api->core, r->session, &params, imported, r, &r->import, &err) < 0)

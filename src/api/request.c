@@ -48,6 +48,14 @@ void request_free(struct request *r)
 	free(r);
 }
 
+const char *request_actor(struct request *r)
+{
+	char *actor = arena_alloc(&r->arena, KEY_ACTOR_MAX);
+
+	caller_actor(&(struct caller){ r->tenant, r->key }, actor);
+	return actor;
+}
+
 struct json_out request_json(struct request *r)
 {
 	buf_clear(&r->api->scratch);

@@ -104,5 +104,8 @@ void request_fail_problems(struct request *r, const struct problems *p);
 /* 405 with Allow. */
 void request_fail_method(struct request *r);
 
+/* Who asks, for the audit log; lives as long as the request. */
+const char *request_actor(struct request *r);
+
 /* An answer of ours on the emptied scratch buffer. */
 struct json_out request_json(struct request *r);

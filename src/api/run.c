@@ -96,10 +96,7 @@ void handle_exec(struct request *r)
 				      .timeout_s = (uint32_t)v[EXEC_TIMEOUT].number };
 	struct err err;
 
-	char actor[KEY_ACTOR_MAX];
-
-	caller_actor(&(struct caller){ r->tenant, r->key }, actor);
-	params.actor = actor;
+	params.actor = request_actor(r);
 	take_env(r, &params);
 	r->events.wanted =
 		events_accepted(http_head_find(http_exchange_head(r->x), "accept", NULL));

@@ -70,7 +70,7 @@ void handle_snapshot_create(struct request *r)
 	const struct value *name = &r->values[SNAPSHOT_NAME];
 
 	snapshot_create(r->api->core, r->session, name->set ? name->text : (struct str){ NULL, 0 },
-			r->values[SNAPSHOT_PATH].text, taken, r);
+			r->values[SNAPSHOT_PATH].text, request_actor(r), taken, r);
 }
 
 /* ---- Restoring ---- */
@@ -108,7 +108,7 @@ static void restored(void *data, const struct snapshot *snap, const struct err *
 void handle_restore(struct request *r)
 {
 	snapshot_restore(r->api->core, r->session, r->values[RESTORE_ID].text,
-			 r->values[RESTORE_PATH].text, restored, r);
+			 r->values[RESTORE_PATH].text, request_actor(r), restored, r);
 }
 
 /* ---- The stored ones ---- */
@@ -178,5 +178,6 @@ static void forked(void *data, struct session *const *sessions, size_t n, const 
 /* FORK_SECRETS has nothing to act on: sessions have no secrets here. */
 void handle_fork(struct request *r)
 {
-	session_fork(r->api->core, r->session, (unsigned)r->values[FORK_COUNT].number, forked, r);
+	session_fork(r->api->core, r->session, (unsigned)r->values[FORK_COUNT].number,
+		     request_actor(r), forked, r);
 }

@@ -9,6 +9,7 @@
 #include "base/utf8.h"
 #include "core/parts.h"
 
+#define TOO_MANY 429u
 #define PRUNE_FIRST_MS 60000u
 #define PRUNE_EVERY_MS 3600000u
 
@@ -16,6 +17,7 @@ struct audit {
 	struct core *c;
 	struct store_audit row;
 	char *session, *tenant, *actor, *command; /* owned; what row points to */
+	int64_t since_us;			  /* monotonic */
 	bool begins;				  /* the store has not answered for the beginning */
 	bool is_over;
 	audit_begun_fn begun;
@@ -86,6 +88,7 @@ struct audit *audit_begin(struct core *c, const struct audit_start *start, audit
 		.failed = true,
 		.duration_ms = -1,
 	};
+	a->since_us = clock_monotonic_us();
 	a->begun = begun;
 	a->begun_data = data;
 	a->begins = true;
@@ -123,6 +126,48 @@ void audit_end(struct audit *a, const struct audit_outcome *outcome, audit_ended
 	row->detail = outcome->detail;
 	store_put_audit(a->c->config.audit_store, row, on_ended, a);
 	row->detail = NULL;
+}
+
+static int64_t since_ms(const struct audit *a)
+{
+	return (clock_monotonic_us() - a->since_us) / 1000;
+}
+
+void audit_done(struct audit *a, const char *detail, audit_ended_fn ended, void *data)
+{
+	const struct audit_outcome done = { .duration_ms = since_ms(a), .detail = detail };
+
+	audit_end(a, &done, ended, data);
+}
+
+/* Nobody is kept waiting for it. */
+static void forget(struct audit *a, audit_ended_fn ended, void *data)
+{
+	store_drop_audit(a->c->config.audit_store, a->row.id);
+	a->is_over = true;
+	if (ended)
+		ended(data);
+	if (!a->begins)
+		audit_free(a);
+}
+
+void audit_fail(struct audit *a, const struct err *err, audit_ended_fn ended, void *data)
+{
+	char detail[4 * AUDIT_DETAIL_MAX + 1];
+	const char *text = err->text;
+	unsigned status = a->c->config.error_words(err, &text);
+	_cleanup_free_ char *whole = mem_printf("failed (%u): %s", status, text);
+	struct str shown = utf8_cut(str_of(whole), AUDIT_DETAIL_MAX);
+
+	if (status == TOO_MANY) {
+		forget(a, ended, data);
+		return;
+	}
+	snprintf(detail, sizeof(detail), "%.*s", (int)shown.len, shown.data);
+	const struct audit_outcome failed = { .failed = true,
+					      .duration_ms = since_ms(a),
+					      .detail = detail };
+	audit_end(a, &failed, ended, data);
 }
 
 /* ---- Reading ---- */

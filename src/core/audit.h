@@ -49,6 +49,10 @@ struct audit *audit_begin(struct core *c, const struct audit_start *start, audit
 /* Frees the record; ended is called when it is on the disk, or cannot be. */
 void audit_end(struct audit *a, const struct audit_outcome *outcome, audit_ended_fn ended,
 	       void *data);
+/* The same of what is no command: it succeeded, with a detail or NULL; or failed in the words of an
+ * error, and what was refused with 429 leaves no record. */
+void audit_done(struct audit *a, const char *detail, audit_ended_fn ended, void *data);
+void audit_fail(struct audit *a, const struct err *err, audit_ended_fn ended, void *data);
 /* Whether what begins has to wait for begun. */
 bool audit_is_strict(const struct core *c);
 

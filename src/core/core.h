@@ -44,6 +44,8 @@ struct core_config {
 	struct store *key_store;   /* where keys are stored; may be the store; NULL: nowhere */
 	struct store *audit_store; /* the same of the audit log */
 	bool audit_strict;
+	/* Status and text that a client is told for an error of the core. */
+	unsigned (*error_words)(const struct err *err, const char **ret_text);
 	int64_t audit_keep_us;	  /* SANDBOX_AUDIT_RETENTION_DAYS */
 	bool ephemeral;		  /* SANDBOX_SESSION_STATE=off */
 	int64_t snapshot_keep_us; /* SANDBOX_SNAPSHOT_RETENTION_DAYS; 0: for ever */
@@ -288,6 +290,7 @@ void files_detach(struct files_call *call);
 
 struct import_params {
 	struct str repo, ref, path; /* as given; ref, path: data == NULL is none */
+	const char *actor;	    /* for the audit log; copied */
 };
 
 struct import_result {

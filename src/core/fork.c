@@ -16,6 +16,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "core/audit.h"
 #include "core/create.h"
 #include "core/disk.h"
 #include "store/store.h"
@@ -37,6 +38,7 @@ struct fork {
 	struct later later;
 	struct room_wait room;
 	struct copy_wait wait;
+	struct audit *audit; /* NULL: none, or it has ended */
 };
 
 /* ---- The end ---- */
@@ -69,12 +71,10 @@ static void answer(struct fork *f, const struct err *err)
 		fn(f->data, err ? NULL : f->sessions, err ? 0 : f->n_sessions, err);
 }
 
-/* All members have settled. */
-static void finish(struct fork *f)
+static void tell(void *data)
 {
-	/* Nobody can fork what is gone; whatever failed first is no matter then. */
-	if (f->err.code && f->s->state != SESSION_READY)
-		err_slug(&f->err, ENOENT, "session_not_found", "Session not found or expired");
+	struct fork *f = data;
+
 	answer(f, f->err.code ? &f->err : NULL);
 	for (unsigned i = 0; i < f->n_sessions; i++)
 		session_unref(f->sessions[i]);
@@ -82,6 +82,20 @@ static void finish(struct fork *f)
 		runtime_volume_delete(f->c->runtime, f->copy, on_copy_gone, f);
 	else
 		fork_free(f);
+}
+
+/* All members have settled: it is put on record, then answered. */
+static void finish(struct fork *f)
+{
+	/* Nobody can fork what is gone; whatever failed first is no matter then. */
+	if (f->err.code && f->s->state != SESSION_READY)
+		err_slug(&f->err, ENOENT, "session_not_found", "Session not found or expired");
+	if (!f->audit)
+		tell(f);
+	else if (f->err.code)
+		audit_fail(take_ptr(f->audit), &f->err, tell, f);
+	else
+		audit_done(take_ptr(f->audit), NULL, tell, f);
 }
 
 static void fail_all(struct fork *f, const struct err *err)
@@ -243,20 +257,48 @@ static void on_room(struct room_wait *w, const struct err *err)
 	copy_name_get(f->c, &f->wait);
 }
 
-static void on_begin(struct later *l)
+static void begin(struct fork *f)
 {
-	struct fork *f = container_of(l, struct fork, later);
-
+	/* Refused: it has no members. */
+	if (!f->n) {
+		finish(f);
+		return;
+	}
 	f->room.fn = on_room;
 	room_take(f->c, &f->room, f->n * create_room(f->members[0]));
 }
 
-static void on_refused(struct later *l)
+static void on_begin(struct later *l)
 {
-	struct fork *f = container_of(l, struct fork, later);
+	begin(container_of(l, struct fork, later));
+}
 
-	answer(f, &f->err);
-	fork_free(f);
+static void on_begun(void *data, bool on_disk)
+{
+	struct fork *f = data;
+	struct err busy;
+
+	if (on_disk || !f->n) {
+		begin(f);
+		return;
+	}
+	err_slug(&busy, EIO, "busy", "The server is busy; try again shortly.");
+	fail_all(f, &busy);
+}
+
+static struct audit *record(struct fork *f, unsigned count, const char *actor)
+{
+	char command[32];
+	const struct audit_start start = {
+		.tenant = f->s->tenant,
+		.session = f->s->id,
+		.actor = actor,
+		.kind = "fork",
+		.command = { command,
+			     (size_t)snprintf(command, sizeof(command), "fork %u", count) },
+	};
+
+	return audit_begin(f->c, &start, audit_is_strict(f->c) ? on_begun : NULL, f);
 }
 
 static struct session *session_like(const struct session *s)
@@ -291,18 +333,20 @@ static void open_members(struct fork *f)
 	}
 }
 
-void session_fork(struct core *c, struct session *s, unsigned count, fork_fn fn, void *data)
+void session_fork(struct core *c, struct session *s, unsigned count, const char *actor, fork_fn fn,
+		  void *data)
 {
 	struct fork *f = mem_new(1, sizeof(*f));
 
 	*f = (struct fork){ .c = c, .s = s, .n = count, .fn = fn, .data = data };
 	session_ref(s);
 	core_hold(c);
-	if (create_check_room(c, s->tenant, count, &f->err) < 0) {
-		f->later.fn = on_refused;
-	} else {
-		f->later.fn = on_begin;
+	f->later.fn = on_begin;
+	if (create_check_room(c, s->tenant, count, &f->err) < 0)
+		f->n = 0;
+	else
 		open_members(f);
-	}
-	core_later(c, &f->later);
+	f->audit = record(f, count, actor);
+	if (!audit_is_strict(c))
+		core_later(c, &f->later);
 }

@@ -28,6 +28,8 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/utf8.h"
+#include "core/audit.h"
 #include "core/disk.h"
 #include "core/files.h"
 #include "core/parts.h"
@@ -70,8 +72,11 @@ struct import {
 	uint64_t bytes;
 	struct runtime_file *job;
 	struct runtime_fetch *fetch;
-	int64_t unpack_us; /* monotonic, of its beginning */
-	struct err err;	   /* OVER, and answered soon */
+	int64_t unpack_us;	     /* monotonic, of its beginning */
+	struct err err;		     /* OVER, and answered soon */
+	struct import_result result; /* what to answer when err has no code */
+	struct audit *audit;	     /* NULL: none, or it has ended */
+	bool unrecorded;	     /* it must not begin yet */
 	struct later later;
 	struct import *prev, *next;
 };
@@ -95,7 +100,37 @@ static void leave(struct import *im)
 	im->state = IMPORT_OVER;
 }
 
-/* The place goes to the next before the answer. */
+static void tell(void *data)
+{
+	struct import *im = data;
+	struct core *c = im->c;
+	bool failed = im->err.code;
+
+	if (im->fn)
+		im->fn(im->data, failed ? NULL : &im->result, failed ? &im->err : NULL);
+	session_unref(im->s);
+	free(im);
+	core_release(c);
+}
+
+static void record_end(struct import *im)
+{
+	_cleanup_free_ char *detail = NULL;
+
+	if (!im->audit) {
+		tell(im);
+	} else if (im->err.code) {
+		audit_fail(take_ptr(im->audit), &im->err, tell, im);
+	} else {
+		detail = mem_printf("%llu files into /workspace/%s",
+				    (unsigned long long)im->result.files, im->repository.path);
+		struct str shown = utf8_cut(str_of(detail), AUDIT_DETAIL_MAX);
+		detail[shown.len] = '\0';
+		audit_done(take_ptr(im->audit), detail, tell, im);
+	}
+}
+
+/* The place goes to the next; it is put on record, then answered. */
 static void finish(struct import *im, const struct import_result *result, const struct err *err)
 {
 	struct core *c = im->c;
@@ -106,11 +141,13 @@ static void finish(struct import *im, const struct import_result *result, const 
 	if (im->s->state == SESSION_READY)
 		session_touch(c, im->s);
 	places_pump(c);
-	if (im->fn)
-		im->fn(im->data, result, err);
-	session_unref(im->s);
-	free(im);
-	core_release(c);
+	if (err)
+		im->err = *err;
+	else if (result)
+		im->result = *result;
+	else
+		err_slug(&im->err, ECANCELED, "internal", "the client went away");
+	record_end(im);
 }
 
 /* What it is waiting for says nothing any more. */
@@ -163,7 +200,7 @@ void imports_end(struct core *c, const struct session *s)
 void import_detach(struct import *im)
 {
 	im->fn = NULL;
-	if (im->state == IMPORT_UNPACKING || im->err.code)
+	if (im->state == IMPORT_UNPACKING || im->state == IMPORT_OVER || im->err.code)
 		return;
 	let_go(im);
 	finish(im, NULL, NULL);
@@ -428,7 +465,7 @@ static void places_pump(struct core *c)
 {
 	for (struct import *im = c->imports_first; im && c->imports_placed < IMPORTS_MAX;
 	     im = im->next) {
-		if (im->state != IMPORT_WAITING || im->err.code ||
+		if (im->state != IMPORT_WAITING || im->err.code || im->unrecorded ||
 		    im->s->tenant->imports >= PLACES_TENANT)
 			continue;
 		c->imports_waiting--;
@@ -450,6 +487,59 @@ void imports_expire(struct core *c, int64_t now_us)
 	}
 }
 
+static void on_begun(void *data, bool on_disk)
+{
+	struct import *im = data;
+
+	im->unrecorded = false;
+	if (im->state == IMPORT_OVER || im->err.code)
+		return;
+	if (on_disk) {
+		places_pump(im->c);
+		return;
+	}
+	err_slug(&im->err, EIO, "busy", "The server is busy; try again shortly.");
+	refuse_soon(im);
+}
+
+static void put_part(struct buf *out, const char *before, struct str part)
+{
+	if (!part.data)
+		return;
+	buf_put_text(out, before);
+	buf_put_str(out, part);
+}
+
+static void record(struct core *c, struct session *s, const struct import_params *p,
+		   struct import *im, struct audit **ret)
+{
+	_cleanup_buf_ struct buf command = BUF(8 * KIB);
+
+	put_part(&command, "import ", p->repo);
+	put_part(&command, " @", p->ref);
+	put_part(&command, " into ", p->path);
+	const struct audit_start start = {
+		.tenant = s->tenant,
+		.session = s->id,
+		.actor = p->actor,
+		.kind = "import",
+		.command = buf_str(&command),
+	};
+	*ret = audit_begin(c, &start, im && audit_is_strict(c) ? on_begun : NULL, im);
+}
+
+/* Nobody waits for the record of what never began. */
+static int refuse(struct core *c, struct session *s, const struct import_params *p,
+		  const struct err *err)
+{
+	struct audit *audit;
+
+	record(c, s, p, NULL, &audit);
+	if (audit)
+		audit_fail(audit, err, NULL, NULL);
+	return -err->code;
+}
+
 int import_start(struct core *c, struct session *s, const struct import_params *p, import_fn fn,
 		 void *data, struct import **ret, struct err *err)
 {
@@ -460,7 +550,7 @@ int import_start(struct core *c, struct session *s, const struct import_params *
 		r = err_slug(err, ESHUTDOWN, "stopping",
 			     "The server is stopping; try again shortly.");
 	if (r < 0)
-		return r;
+		return refuse(c, s, p, err);
 	struct import *im = mem_new(1, sizeof(*im));
 	*im = (struct import){ .c = c,
 			       .s = s,
@@ -476,6 +566,8 @@ int import_start(struct core *c, struct session *s, const struct import_params *
 	*(im->prev ? &im->prev->next : &c->imports_first) = im;
 	c->imports_last = im;
 	c->imports_waiting++;
+	record(c, s, p, im, &im->audit);
+	im->unrecorded = audit_is_strict(c);
 	places_pump(c);
 	if (im->state == IMPORT_WAITING)
 		core_wait(c);

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/utf8.h"
+#include "core/audit.h"
 #include "core/disk.h"
 #include "core/files.h"
 #include "core/parts.h"
@@ -29,14 +30,15 @@ struct restore {
 	struct err err;
 	struct later later;
 	struct files_call *turn; /* NULL: it has no place */
+	struct audit *audit;	 /* NULL: none, or it has ended */
 };
 
-static void finish(struct restore *r, const struct err *err)
+static void tell(void *data)
 {
+	struct restore *r = data;
 	struct core *c = r->c;
+	const struct err *err = r->err.code ? &r->err : NULL;
 
-	if (r->turn)
-		files_turn_end(r->turn);
 	r->fn(r->data, err ? NULL : r->snap, err);
 	if (r->snap)
 		snapshot_unref(c, r->snap);
@@ -44,6 +46,21 @@ static void finish(struct restore *r, const struct err *err)
 	free(r->path);
 	free(r);
 	core_release(c);
+}
+
+/* The place goes to the next, then it is put on record, then answered. */
+static void finish(struct restore *r, const struct err *err)
+{
+	if (r->turn)
+		files_turn_end(take_ptr(r->turn));
+	if (err)
+		r->err = *err;
+	if (!r->audit)
+		tell(r);
+	else if (err)
+		audit_fail(take_ptr(r->audit), &r->err, tell, r);
+	else
+		audit_done(take_ptr(r->audit), NULL, tell, r);
 }
 
 /* ---- Words ---- */
@@ -151,18 +168,45 @@ static void on_turn(void *data, const struct err *err)
 	disk_ask(r->c, r->s, r->snap->size_bytes, on_disk, r);
 }
 
-static void on_begin(struct later *l)
+static void begin(struct restore *r)
 {
-	struct restore *r = container_of(l, struct restore, later);
-
 	if (r->err.code)
 		finish(r, &r->err);
 	else
 		r->turn = files_turn(r->c, r->s, on_turn, r);
 }
 
+static void on_begin(struct later *l)
+{
+	begin(container_of(l, struct restore, later));
+}
+
+static void on_begun(void *data, bool on_disk)
+{
+	struct restore *r = data;
+
+	if (!on_disk)
+		err_slug(&r->err, EIO, "busy", "The server is busy; try again shortly.");
+	begin(r);
+}
+
+static struct audit *record(struct restore *r, struct str id, const char *actor)
+{
+	_cleanup_free_ char *command = mem_printf("restore %.*s into %s", (int)id.len, id.data,
+						  r->path[0] ? r->path : ".");
+	const struct audit_start start = {
+		.tenant = r->s->tenant,
+		.session = r->s->id,
+		.actor = actor,
+		.kind = "restore",
+		.command = str_of(command),
+	};
+
+	return audit_begin(r->c, &start, audit_is_strict(r->c) ? on_begun : NULL, r);
+}
+
 void snapshot_restore(struct core *c, struct session *s, struct str id, struct str path,
-		      snapshot_fn fn, void *data)
+		      const char *actor, snapshot_fn fn, void *data)
 {
 	struct restore *r = mem_new(1, sizeof(*r));
 
@@ -176,5 +220,7 @@ void snapshot_restore(struct core *c, struct session *s, struct str id, struct s
 		snapshot_ref(r->snap);
 	else
 		err_slug(&r->err, ENOENT, "snapshot_not_found", "Snapshot not found");
-	core_later(c, &r->later);
+	r->audit = record(r, id, actor);
+	if (!audit_is_strict(c))
+		core_later(c, &r->later);
 }

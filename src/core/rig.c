@@ -739,6 +739,14 @@ void rig_crash(struct rig *r, void (*scene)(struct rig *r))
 	rig_open(r);
 }
 
+static unsigned error_words(const struct err *err, const char **ret_text)
+{
+	size_t n = strlen(err->slug);
+
+	(void)ret_text;
+	return n > 6 && strcmp(err->slug + n - 6, "_limit") == 0 ? 429 : 409;
+}
+
 int rig_setup(void **state)
 {
 	static const char *const templates[] = { "sandbox-base:latest", "python:3.11-slim" };
@@ -776,6 +784,7 @@ int rig_setup(void **state)
 		.import_base = "https://github.com",
 		.import_host = "github.com",
 		.import_max = 10u << 20,
+		.error_words = error_words,
 		.audit_keep_us = 90 * 86400 * RIG_SECOND,
 		.snapshot_keep_us = 30 * 86400 * RIG_SECOND,
 		.volume_overcommit = 2,

@@ -16,6 +16,7 @@
 #include "base/mem.h"
 #include "base/random.h"
 #include "base/utf8.h"
+#include "core/audit.h"
 #include "core/disk.h"
 #include "core/files.h"
 #include "core/parts.h"
@@ -33,6 +34,9 @@ struct make {
 	struct copy_wait wait;
 	struct files_call *turn; /* NULL: it has no place */
 	bool charged;		 /* its size counts */
+	bool began;		 /* there may be a volume */
+	struct audit *audit;	 /* NULL: none, or it has ended */
+	struct snapshot *stored; /* referenced; what to answer with */
 };
 
 /* ---- The end ---- */
@@ -72,15 +76,44 @@ static void on_leftover_gone(void *data, const struct err *err)
 	make_free(m);
 }
 
+static void tell_failure(void *data)
+{
+	struct make *m = data;
+
+	m->fn(m->data, NULL, &m->err);
+	if (m->began)
+		runtime_volume_delete(m->c->runtime, m->snap->volume, on_leftover_gone, m);
+	else
+		make_free(m);
+}
+
+/* It is put on record, then answered. */
+static void answer_failure(struct make *m)
+{
+	if (m->audit)
+		audit_fail(take_ptr(m->audit), &m->err, tell_failure, m);
+	else
+		tell_failure(m);
+}
+
 /* began: there may be a volume. */
 static void fail(struct make *m, const struct err *said, bool began)
 {
 	give_back(m);
-	m->fn(m->data, NULL, said);
-	if (began)
-		runtime_volume_delete(m->c->runtime, m->snap->volume, on_leftover_gone, m);
-	else
-		make_free(m);
+	m->err = *said;
+	m->began = began;
+	answer_failure(m);
+}
+
+static void tell(void *data)
+{
+	struct make *m = data;
+	struct core *c = m->c;
+	struct snapshot *snap = m->stored;
+
+	m->fn(m->data, snap, NULL);
+	snapshot_unref(c, snap);
+	make_free(m);
 }
 
 /* What the runtime said, in the words of the contract. */
@@ -121,8 +154,12 @@ static void on_stored(void *data, const struct err *err)
 	snapshot_insert(snap);
 	files_turn_end(take_ptr(m->turn));
 	disk_hold(m->c, m->s, snap->size_bytes);
-	m->fn(m->data, snap, NULL);
-	make_free(m);
+	m->stored = snap;
+	snapshot_ref(snap);
+	if (m->audit)
+		audit_done(take_ptr(m->audit), NULL, tell, m);
+	else
+		tell(m);
 }
 
 static int charge(struct make *m, struct err *err)
@@ -217,9 +254,8 @@ static void on_turn(void *data, const struct err *err)
 	copy_name_get(m->c, &m->wait);
 }
 
-static void on_begin(struct later *l)
+static void begin(struct make *m)
 {
-	struct make *m = container_of(l, struct make, later);
 	struct err gone;
 
 	if (m->s->state != SESSION_READY) {
@@ -230,12 +266,48 @@ static void on_begin(struct later *l)
 	m->turn = files_turn(m->c, m->s, on_turn, m);
 }
 
+static void on_begin(struct later *l)
+{
+	begin(container_of(l, struct make, later));
+}
+
 static void on_refused(struct later *l)
 {
-	struct make *m = container_of(l, struct make, later);
+	answer_failure(container_of(l, struct make, later));
+}
 
-	m->fn(m->data, NULL, &m->err);
-	make_free(m);
+static void on_begun(void *data, bool on_disk)
+{
+	struct make *m = data;
+	struct err busy;
+
+	if (!m->snap) {
+		answer_failure(m);
+	} else if (on_disk) {
+		begin(m);
+	} else {
+		err_slug(&busy, EIO, "busy", "The server is busy; try again shortly.");
+		fail(m, &busy, false);
+	}
+}
+
+static struct audit *record(struct make *m, struct str name, struct str path, const char *actor)
+{
+	struct str shown = utf8_strip(name), folder = path.len ? path : STR(".");
+	_cleanup_free_ char *command = NULL;
+
+	if (!shown.len)
+		shown = STR("unnamed");
+	command = mem_printf("snapshot %.*s as %.*s", (int)folder.len, folder.data, (int)shown.len,
+			     shown.data);
+	const struct audit_start start = {
+		.tenant = m->s->tenant,
+		.session = m->s->id,
+		.actor = actor,
+		.kind = "snapshot",
+		.command = str_of(command),
+	};
+	return audit_begin(m->c, &start, audit_is_strict(m->c) ? on_begun : NULL, m);
 }
 
 /* ---- The call ---- */
@@ -267,7 +339,7 @@ static struct snapshot *snapshot_new(const struct session *s, struct str name, s
 }
 
 void snapshot_create(struct core *c, struct session *s, struct str name, struct str path,
-		     snapshot_fn fn, void *data)
+		     const char *actor, snapshot_fn fn, void *data)
 {
 	struct make *m = mem_new(1, sizeof(*m));
 
@@ -284,5 +356,7 @@ void snapshot_create(struct core *c, struct session *s, struct str name, struct 
 		s->tenant->snapshots_making++;
 		m->later.fn = on_begin;
 	}
-	core_later(c, &m->later);
+	m->audit = record(m, name, path, actor);
+	if (!audit_is_strict(c))
+		core_later(c, &m->later);
 }

@@ -10,6 +10,8 @@
  * more, and its volume goes when nobody uses it any more. One that is over its time is invisible at
  * once and deleted by the next sweep.
  *
+ * Making, restoring and forking go on record (audit.h) under the actor, who is copied.
+ *
  * All on the loop thread; callbacks never before the call that started them has returned. Errors
  * have slug and text of the contract.
  */
@@ -45,7 +47,7 @@ int snapshot_check_limit(struct core *c, struct tenant *t, struct err *err);
 /* name.data == NULL: none. Slugs: snapshot_limit, snapshot_storage, snapshot_space, those of a
  * folder, session_not_found, busy, stopping, internal. */
 void snapshot_create(struct core *c, struct session *s, struct str name, struct str path,
-		     snapshot_fn fn, void *data);
+		     const char *actor, snapshot_fn fn, void *data);
 /* NULL: none that this tenant can see. */
 struct snapshot *snapshot_find(struct core *c, const struct tenant *t, struct str id);
 /* Newest first; prev == NULL starts. */
@@ -56,7 +58,7 @@ void snapshot_delete(struct core *c, struct snapshot *snapshot, snapshot_fn fn, 
 /* Slugs: snapshot_not_found, restore_conflict, snapshot_too_large, those of a folder, busy and so
  * on. */
 void snapshot_restore(struct core *c, struct session *s, struct str id, struct str path,
-		      snapshot_fn fn, void *data);
+		      const char *actor, snapshot_fn fn, void *data);
 
 /* sessions is valid during the call; NULL with an error. */
 typedef void (*fork_fn)(void *data, struct session *const *sessions, size_t n,
@@ -64,4 +66,5 @@ typedef void (*fork_fn)(void *data, struct session *const *sessions, size_t n,
 
 /* count (1 to FORK_MAX) new sessions with the files of this one as they are at one instant: all of
  * them or none. Slugs: session_limit, no_capacity, session_not_found, busy, stopping, internal. */
-void session_fork(struct core *c, struct session *s, unsigned count, fork_fn fn, void *data);
+void session_fork(struct core *c, struct session *s, unsigned count, const char *actor, fork_fn fn,
+		  void *data);

@@ -10,7 +10,9 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
+#include "core/repository.h"
 #include "core/rig.h"
+#include "core/snapshot.h"
 
 #define DAY (86400 * RIG_SECOND)
 
@@ -298,6 +300,194 @@ static void strict_and_deleted_or_killed_meanwhile_does_not_run(void **state)
 	assert_int_equal(r->a->commands_running, 0);
 }
 
+/* ---- What is no command ---- */
+
+struct answer {
+	unsigned n;
+	char slug[64], id[SNAPSHOT_ID_LEN + 1];
+	size_t sessions;
+};
+
+static void note(struct answer *a, const struct err *err)
+{
+	a->n++;
+	snprintf(a->slug, sizeof(a->slug), "%s", err ? err->slug : "");
+}
+
+static void on_snapshot(void *data, const struct snapshot *snap, const struct err *err)
+{
+	struct answer *a = data;
+
+	note(a, err);
+	if (snap)
+		memcpy(a->id, snap->id, sizeof(a->id));
+}
+
+static void on_fork(void *data, struct session *const *sessions, size_t n, const struct err *err)
+{
+	struct answer *a = data;
+
+	note(a, err);
+	a->sessions = n;
+	for (size_t i = 0; i < n; i++)
+		assert_true(sessions[i]->state == SESSION_READY);
+}
+
+static void on_import(void *data, const struct import_result *result, const struct err *err)
+{
+	note(data, err);
+	if (result)
+		assert_string_equal(result->repository->name, "r");
+}
+
+static struct answer take(struct rig *r, struct session *s, struct str name)
+{
+	struct answer a = { 0 };
+
+	snapshot_create(r->core, s, name, STR("out"), "key k", on_snapshot, &a);
+	rig_settle(r);
+	assert_int_equal(a.n, 1);
+	return a;
+}
+
+static struct answer restore(struct rig *r, struct session *s, const char *id)
+{
+	struct answer a = { 0 };
+
+	snapshot_restore(r->core, s, str_of(id), STR(""), "key k", on_snapshot, &a);
+	rig_settle(r);
+	assert_int_equal(a.n, 1);
+	return a;
+}
+
+static struct answer fork_it(struct rig *r, struct session *s, unsigned count)
+{
+	struct answer a = { 0 };
+
+	session_fork(r->core, s, count, "key k", on_fork, &a);
+	rig_settle(r);
+	assert_int_equal(a.n, 1);
+	return a;
+}
+
+static struct answer import(struct rig *r, struct session *s, struct str repo)
+{
+	const struct import_params p = { repo, STR("v1"), { NULL, 0 }, "key k" };
+	struct answer a = { 0 };
+	struct import *im;
+	struct err err;
+
+	if (import_start(r->core, s, &p, on_import, &a, &im, &err) < 0)
+		note(&a, &err);
+	rig_settle(r);
+	assert_int_equal(a.n, 1);
+	return a;
+}
+
+static void assert_row(const struct row *row, const char *kind, const char *command,
+		       const char *detail)
+{
+	assert_string_equal(row->kind, kind);
+	assert_string_equal(row->command, command);
+	assert_string_equal(row->detail, detail);
+	assert_string_equal(row->actor, "key k");
+	assert_int_equal(row->row.failed, strncmp(detail, "failed", 6) == 0);
+	assert_int_equal(row->row.exit_code, 0);
+	assert_true(row->row.duration_ms >= 0);
+}
+
+static void copies_and_imports_are_on_record(void **state)
+{
+	struct rig *r = *state;
+	struct session *s = rig_session(r, r->a);
+	char command[64];
+
+	r->runtime.archive = "archive!";
+	r->runtime.fetched.bytes = 8;
+	r->runtime.number = 12;
+	assert_string_equal(import(r, s, STR("o/r")).slug, "");
+	struct answer made = take(r, s, STR(" one "));
+	assert_string_equal(made.slug, "");
+	assert_string_equal(restore(r, s, made.id).slug, "");
+	assert_int_equal(fork_it(r, s, 2).sessions, 2);
+	struct log *log = log_of(r, r->a);
+	assert_int_equal(log->rows, 4);
+	assert_row(&log->row[3], "import", "import o/r @v1", "12 files into /workspace/r");
+	assert_row(&log->row[2], "snapshot", "snapshot out as one", "-");
+	snprintf(command, sizeof(command), "restore %s into .", made.id);
+	assert_row(&log->row[1], "restore", command, "-");
+	assert_row(&log->row[0], "fork", "fork 2", "-");
+}
+
+static void their_failures_say_what_the_client_was_told(void **state)
+{
+	struct rig *r = *state;
+	struct session *s = rig_session(r, r->a);
+
+	assert_string_equal(import(r, s, STR("nonsense")).slug, "bad_repo");
+	r->runtime.fail[RIG_COPY] = "file_not_found";
+	assert_string_equal(take(r, s, STR("")).slug, "file_not_found");
+	assert_string_equal(restore(r, s, "x").slug, "snapshot_not_found");
+	r->runtime.fail[RIG_COPY] = "no_capacity";
+	assert_string_equal(fork_it(r, s, 2).slug, "no_capacity");
+	struct log *log = log_of(r, r->a);
+	assert_int_equal(log->rows, 4);
+	assert_row(&log->row[3], "import", "import nonsense @v1",
+		   "failed (409): Give the repository as owner/repo or "
+		   "https://github.com/owner/repo.");
+	assert_row(&log->row[2], "snapshot", "snapshot out as unnamed",
+		   "failed (409): Folder 'out' does not exist.");
+	assert_row(&log->row[1], "restore", "restore x into .", "failed (409): Snapshot not found");
+	assert_string_equal(log->row[0].kind, "fork");
+	assert_true(log->row[0].row.failed);
+}
+
+static void what_a_limit_refuses_leaves_no_record(void **state)
+{
+	struct rig *r = *state;
+	struct session *s = rig_session(r, r->a);
+
+	r->a->limits.max_snapshots = 0;
+	assert_string_equal(take(r, s, STR("")).slug, "snapshot_limit");
+	assert_string_equal(fork_it(r, s, 16).slug, "session_limit");
+	r->a->limits.max_concurrent_exec = 0;
+	r->runtime.archive = "archive!";
+	r->runtime.fetched.bytes = 8;
+	assert_string_equal(import(r, s, STR("o/r")).slug, "exec_limit");
+	assert_int_equal(log_of(r, r->a)->rows, 0);
+	/* Not even an open one, which the next start would make a failure. */
+	rig_close(r);
+	rig_open(r);
+	assert_int_equal(log_of(r, r->a)->rows, 0);
+}
+
+static void strict_means_the_same_for_them(void **state)
+{
+	struct rig *r = *state;
+
+	strict(r);
+	struct session *s = rig_session(r, r->a);
+	struct answer made = take(r, s, STR("one"));
+	assert_string_equal(made.slug, "");
+	unsigned copies = r->runtime.calls[RIG_COPY];
+	rig_break_store(r, true);
+	assert_string_equal(take(r, s, STR("")).slug, "busy");
+	assert_string_equal(restore(r, s, made.id).slug, "busy");
+	assert_string_equal(fork_it(r, s, 2).slug, "busy");
+	assert_string_equal(import(r, s, STR("o/r")).slug, "busy");
+	rig_break_store(r, false);
+	assert_int_equal(r->runtime.calls[RIG_COPY], copies);
+	assert_int_equal(r->runtime.calls[RIG_MERGE], 0);
+	assert_int_equal(r->runtime.calls[RIG_FETCH], 0);
+	assert_int_equal(s->running, 0);
+	assert_string_equal(restore(r, s, made.id).slug, "");
+	assert_int_equal(fork_it(r, s, 1).sessions, 1);
+	r->runtime.archive = "archive!";
+	r->runtime.fetched.bytes = 8;
+	assert_string_equal(import(r, s, STR("o/r")).slug, "");
+	assert_int_equal(log_of(r, r->a)->rows, 4);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
 
 int main(void)
@@ -313,6 +503,10 @@ int main(void)
 		T(strict_means_that_nothing_runs_unrecorded),
 		T(strict_runs_what_was_asked_for),
 		T(strict_and_deleted_or_killed_meanwhile_does_not_run),
+		T(copies_and_imports_are_on_record),
+		T(their_failures_say_what_the_client_was_told),
+		T(what_a_limit_refuses_leaves_no_record),
+		T(strict_means_the_same_for_them),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -46,7 +46,7 @@ static void on_import(void *data, const struct import_result *result, const stru
 
 static void begin(struct rig *r, struct session *s, struct outcome *o)
 {
-	const struct import_params p = { STR("o/r"), STR("v1"), STR("a/b") };
+	const struct import_params p = { STR("o/r"), STR("v1"), STR("a/b"), "static key" };
 	struct err err;
 
 	*o = (struct outcome){ .n = 0 };
@@ -128,7 +128,7 @@ static void bad_texts_are_refused_at_once(void **state)
 {
 	struct rig *r = *state;
 	struct session *s = rig_session(r, r->a);
-	const struct import_params p = { .repo = STR("nonsense") };
+	const struct import_params p = { .repo = STR("nonsense"), .actor = "static key" };
 	struct import *im;
 	struct err err;
 

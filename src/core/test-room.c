@@ -252,19 +252,19 @@ static void forks_fit_all_or_none_is_made(void **state)
 	ask(r, &o, 1);
 	rig_settle(r);
 	unsigned copies = r->runtime.calls[RIG_COPY];
-	session_fork(r->core, o.last, FITS, on_fork, &o);
+	session_fork(r->core, o.last, FITS, "static key", on_fork, &o);
 	rig_settle(r);
 	check(r, &o, 1, 1);
 	assert_int_equal(r->runtime.calls[RIG_COPY], copies);
 	/* A copy that fails. */
 	r->runtime.fail[RIG_COPY] = "internal";
-	session_fork(r->core, o.last, FITS - 1, on_fork, &o);
+	session_fork(r->core, o.last, FITS - 1, "static key", on_fork, &o);
 	rig_settle(r);
 	assert_int_equal(o.other, 1);
 	o.other = 0;
 	r->runtime.fail[RIG_COPY] = NULL;
 	/* One that is asked for at the same time gets nothing of what they have. */
-	session_fork(r->core, o.last, FITS - 1, on_fork, &o);
+	session_fork(r->core, o.last, FITS - 1, "static key", on_fork, &o);
 	rig_settle(r);
 	ask(r, &o, 1);
 	rig_settle(r);
@@ -279,7 +279,7 @@ static void a_start_from_a_snapshot_is_refused_alike(void **state)
 
 	ask(r, &o, FITS);
 	rig_settle(r);
-	snapshot_create(r->core, o.last, STR("one"), STR("."), on_snapshot, id);
+	snapshot_create(r->core, o.last, STR("one"), STR("."), "static key", on_snapshot, id);
 	rig_settle(r);
 	const struct session_params p = { .template_name = BASE, .snapshot_id = str_of(id) };
 	session_create(r->core, r->a, &p, on_session, &o);

@@ -71,7 +71,7 @@ static struct outcome take(struct rig *r, struct session *s, struct str name, st
 {
 	struct outcome o = { 0 };
 
-	snapshot_create(r->core, s, name, path, on_snapshot, &o);
+	snapshot_create(r->core, s, name, path, "static key", on_snapshot, &o);
 	assert_int_equal(o.n, 0);
 	rig_settle(r);
 	assert_int_equal(o.n, 1);
@@ -90,7 +90,7 @@ static struct outcome restore(struct rig *r, struct session *s, const char *id)
 {
 	struct outcome o = { 0 };
 
-	snapshot_restore(r->core, s, str_of(id), STR("x/y"), on_snapshot, &o);
+	snapshot_restore(r->core, s, str_of(id), STR("x/y"), "static key", on_snapshot, &o);
 	assert_int_equal(o.n, 0);
 	rig_settle(r);
 	assert_int_equal(o.n, 1);
@@ -113,7 +113,7 @@ static struct outcome forked(struct rig *r, struct session *s, unsigned count)
 {
 	struct outcome o = { 0 };
 
-	session_fork(r->core, s, count, on_fork, &o);
+	session_fork(r->core, s, count, "static key", on_fork, &o);
 	assert_int_equal(o.n, 0);
 	rig_settle(r);
 	assert_int_equal(o.n, 1);
@@ -273,7 +273,7 @@ static void so_many_are_stored_and_no_more(void **state)
 	struct outcome first = take_one(r, s);
 	/* One that is being made counts. */
 	r->runtime.hold[RIG_COPY] = true;
-	snapshot_create(r->core, s, NONE, STR("."), on_snapshot, &half);
+	snapshot_create(r->core, s, NONE, STR("."), "static key", on_snapshot, &half);
 	struct outcome third = take(r, s, NONE, STR("."));
 	assert_string_equal(third.slug, "snapshot_limit");
 	assert_string_equal(third.text, "Snapshot limit reached: 2 of 2 snapshots are stored. "
@@ -350,10 +350,11 @@ static void the_ninth_file_call_waits_its_turn(void **state)
 
 	r->runtime.hold[RIG_COPY] = true;
 	for (unsigned i = 0; i < 9; i++)
-		snapshot_create(r->core, s, NONE, STR("."), on_snapshot, &o[i]);
+		snapshot_create(r->core, s, NONE, STR("."), "static key", on_snapshot, &o[i]);
 	rig_settle(r);
 	assert_int_equal(r->runtime.calls[RIG_COPY], 8);
 	files_expire(r->core, clock_monotonic_us() + 61 * RIG_SECOND);
+	rig_settle(r);
 	assert_int_equal(o[8].n, 1);
 	assert_string_equal(o[8].slug, "busy");
 	rig_answer(r);
@@ -371,7 +372,7 @@ static void a_session_that_ends_meanwhile_is_the_reason(void **state)
 
 	r->runtime.fail[RIG_COPY] = "internal";
 	r->runtime.hold[RIG_COPY] = true;
-	snapshot_create(r->core, s, NONE, STR("."), on_snapshot, &o);
+	snapshot_create(r->core, s, NONE, STR("."), "static key", on_snapshot, &o);
 	rig_settle(r);
 	session_delete(r->core, s, NULL, NULL);
 	rig_answer(r);
@@ -482,7 +483,7 @@ static void who_reads_from_it_keeps_it_to_the_end(void **state)
 	struct outcome o = take_one(r, s), merged = { 0 };
 
 	r->runtime.hold[RIG_MERGE] = true;
-	snapshot_restore(r->core, s, str_of(o.id), STR("."), on_snapshot, &merged);
+	snapshot_restore(r->core, s, str_of(o.id), STR("."), "static key", on_snapshot, &merged);
 	rig_settle(r);
 	assert_string_equal(drop(r, r->a, o.id).slug, "");
 	assert_null(snapshot_find(r->core, r->a, str_of(o.id)));
@@ -748,7 +749,7 @@ static void a_fork_that_takes_too_long_leaves_nothing(void **state)
 	struct outcome o = { 0 };
 
 	r->runtime.hold[RIG_CREATE] = true;
-	session_fork(r->core, s, 2, on_fork, &o);
+	session_fork(r->core, s, 2, "static key", on_fork, &o);
 	rig_settle(r);
 	creates_expire(r->core, clock_monotonic_us() + 61 * RIG_SECOND);
 	assert_int_equal(o.n, 1);
@@ -767,7 +768,7 @@ static void a_fork_of_one_that_ends_is_not_found(void **state)
 
 	r->runtime.fail[RIG_COPY] = "internal";
 	r->runtime.hold[RIG_COPY] = true;
-	session_fork(r->core, s, 2, on_fork, &o);
+	session_fork(r->core, s, 2, "static key", on_fork, &o);
 	rig_settle(r);
 	session_delete(r->core, s, NULL, NULL);
 	rig_answer(r);
@@ -835,7 +836,7 @@ static void ignore_fork(void *data, struct session *const *sessions, size_t n,
 static void dies_with_a_copy(struct rig *r)
 {
 	r->runtime.hold[RIG_COPY] = true;
-	snapshot_create(r->core, only(r), NONE, STR("."), ignore_snapshot, NULL);
+	snapshot_create(r->core, only(r), NONE, STR("."), "static key", ignore_snapshot, NULL);
 	rig_settle(r);
 	/* It is there, and nobody has been told. */
 	rig_add_volume(&r->runtime, r->runtime.copied, r->a->number);
@@ -857,7 +858,7 @@ static void dies_before_the_volume_is_gone(struct rig *r)
 static void dies_between_forks(struct rig *r)
 {
 	r->runtime.hold[RIG_CREATE] = true;
-	session_fork(r->core, only(r), 3, ignore_fork, NULL);
+	session_fork(r->core, only(r), 3, "static key", ignore_fork, NULL);
 	rig_settle(r);
 }
 

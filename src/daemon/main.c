@@ -25,6 +25,7 @@
 #include <uv.h>
 
 #include "api/api.h"
+#include "api/error.h"
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/log.h"
@@ -409,6 +410,16 @@ static uint32_t on_policy(void *data, uint32_t which, int fd, uint32_t code)
 	return (uint32_t)err.code;
 }
 
+/* As the api answers. */
+static unsigned error_words(const struct err *err, const char **ret_text)
+{
+	const struct error_row *row = error_find(err->slug);
+
+	if (row->text && (!err->text[0] || row == error_rows))
+		*ret_text = row->text;
+	return (unsigned)row->status;
+}
+
 static int open_core(struct daemon *d, struct err *err)
 {
 	const struct config_settings *s = config_settings(d->config);
@@ -437,6 +448,7 @@ static int open_core(struct daemon *d, struct err *err)
 		.key_store = d->stores.stores[STORES_KEYS],
 		.audit_store = d->stores.stores[STORES_AUDIT],
 		.audit_strict = s->audit_strict,
+		.error_words = error_words,
 		.audit_keep_us = (int64_t)s->audit_days * DAY_US,
 		.lost_file = d->lost_path,
 	};

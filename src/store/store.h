@@ -144,6 +144,9 @@ int store_audit_recover(struct store *s, int64_t at_us, const char *detail, uint
 /* In the place of the one with its id. */
 void store_put_audit(struct store *s, const struct store_audit *row, store_fn fn, void *data);
 
+/* As if it had never been put. */
+void store_drop_audit(struct store *s, uint64_t id);
+
 struct store_audit_page {
 	struct store_audit *rows; /* newest first */
 	size_t n;

@@ -84,6 +84,43 @@ def test_3_8_a_static_key_is_called_one(logged):
     logged.delete("/v1/sessions/" + session)
 
 
+def test_3_8_copies_and_imports_are_on_record(servers):
+    # Nobody listens there: the import fails after it was accepted.
+    base = "http://127.0.0.1:%d" % harness.free_port()
+    server = servers.get(
+        dict(LOGGED, SANDBOX_GITHUB_BASE=base, SANDBOX_EGRESS_DNS="192.0.2.53")
+    )
+    session = server.create()
+    path = "/v1/sessions/%s/" % session
+    assert server.post(path + "import", {"repo": "o/r", "ref": None, "path": "x"}).status == 502
+    assert server.post(path + "import", {"repo": "o/r/z"}).status == 400
+    snapshot = server.post(path + "snapshots", {"name": " kept "}).json["id"]
+    assert server.post(path + "restore", {"snapshot_id": snapshot, "path": "in"}).status == 200
+    assert server.post(path + "restore", {"snapshot_id": "snap_x"}).status == 404
+    forks = server.post(path + "fork", {"count": 2}).json["sessions"]
+    log = [
+        (entry["kind"], entry["command"], entry["exit_code"])
+        for entry in entries(server, KEYS["a"])
+    ]
+    assert log == [
+        ("fork", "fork 2", 0),
+        ("restore", "restore snap_x into .", None),
+        ("restore", "restore %s into in" % snapshot, 0),
+        ("snapshot", "snapshot . as kept", 0),
+        ("import", "import o/r/z", None),
+        ("import", "import o/r into x", None),
+    ]
+    details = [entry["detail"] for entry in entries(server, KEYS["a"])]
+    assert details[0] is None and details[2] is None and details[3] is None
+    assert details[1] == "failed (404): Snapshot not found"
+    assert details[4].startswith("failed (400): ")
+    assert details[5].startswith("failed (502): Couldn't download o/r: ")
+    assert all(sorted(entry) == FIELDS for entry in entries(server, KEYS["a"]))
+    for made in [session] + [fork["session_id"] for fork in forks]:
+        server.delete("/v1/sessions/" + made)
+    server.delete("/v1/snapshots/" + snapshot)
+
+
 def test_3_8_calls_that_are_refused_are_not_recorded(logged, newcomer):
     session = logged.post("/v1/sessions", {}, key=newcomer).json["session_id"]
     for body in ({}, {"command": "\0"}, {"command": "true", "env": {"PATH": "x"}}):

@@ -59,6 +59,19 @@ void store_put_audit(struct store *s, const struct store_audit *row, store_fn fn
 	op_submit(s, op, fn, data);
 }
 
+static int drop_audit(struct db *db, struct op *op, struct err *err)
+{
+	return op_step(db, db_bind(db, DB_DROP_AUDIT, "i", op->numbers[ID]), err);
+}
+
+void store_drop_audit(struct store *s, uint64_t id)
+{
+	struct op *op = op_new(drop_audit, NULL, 0);
+
+	op->numbers[ID] = (int64_t)id;
+	op_submit(s, op, NULL, NULL);
+}
+
 int store_audit_recover(struct store *s, int64_t at_us, const char *detail, uint64_t *ret_last,
 			struct err *err)
 {

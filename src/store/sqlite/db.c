@@ -97,6 +97,7 @@ static const char *const texts[DB_STATEMENTS] = {
 	[DB_PUT_AUDIT] = "INSERT OR REPLACE INTO audit(id, at_us, tenant, session, actor, kind,"
 			 " command, truncated, exit_code, duration_ms, timed_out, oom_killed,"
 			 " detail, open) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+	[DB_DROP_AUDIT] = "DELETE FROM audit WHERE id=?",
 	[DB_CLOSE_AUDIT] = "UPDATE audit SET open=0, at_us=?1, detail=?2 WHERE open=1",
 	[DB_LAST_AUDIT] = "SELECT coalesce(max(id), 0) FROM audit",
 	[DB_PAGE_AUDIT] = "SELECT id, at_us, session, actor, kind, command, truncated, exit_code,"
