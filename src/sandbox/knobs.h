@@ -30,8 +30,10 @@ enum knob {
 	KNOB_CPU,
 	KNOB_TMP_SIZE,
 	KNOB_QUOTA,
-	KNOB_BENEATH,  /* file jobs follow links out of the workspace */
-	KNOB_NOFOLLOW, /* and links in the place of what was not one when they looked */
+	KNOB_BENEATH,	     /* file jobs follow links out of the workspace */
+	KNOB_NOFOLLOW,	     /* and links in the place of what was not one when they looked */
+	KNOB_ARCHIVE_NAMES,  /* unpacking takes any name, kind and link */
+	KNOB_ARCHIVE_LIMITS, /* and any size, ratio, number and time */
 	KNOB_RLIMITS,
 	KNOB_FDS,	     /* descriptors are not closed before the tenant runs */
 	KNOB_TENANT_MATCH,   /* hand-over attaches another tenant's volume */

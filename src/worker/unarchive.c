@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "sandbox/knobs.h"
 #include "worker/job.h"
 #include "worker/zip.h"
 
@@ -32,6 +33,8 @@ static int fault(struct unarchive *u, enum file_archive_fault what)
 
 static int check_limits(struct reading *r)
 {
+	if (knob_off(KNOB_ARCHIVE_LIMITS))
+		return 0;
 	if (r->unpacked > UNARCHIVE_BYTES ||
 	    (r->unpacked > UNARCHIVE_RATIO_FREE && r->unpacked / UNARCHIVE_RATIO > zip_taken()))
 		return fault(r->u, FILE_ARCHIVE_LIMIT);
@@ -72,20 +75,30 @@ static int broken(const struct reading *r)
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
+static bool is_dots(const char *part, size_t len)
+{
+	return len == 2 && part[0] == '.' && part[1] == '.';
+}
+
 /* The name without its first component, in its plainest form. 1: done; 0: nothing is left. */
 static int strip(struct unarchive *u, const char *raw, char ret[LIMIT_PATH + 1])
 {
 	size_t at = 0, parts = 0;
 
-	if (!raw || raw[0] == '/')
+	if (!raw || (raw[0] == '/' && !knob_off(KNOB_ARCHIVE_NAMES)))
 		return fault(u, FILE_ARCHIVE_NAME);
+	/* Without the check it stays absolute. */
+	if (raw[0] == '/') {
+		ret[at++] = '/';
+		parts++;
+	}
 	while (*raw) {
 		size_t len = strcspn(raw, "/");
 		const char *part = raw;
 		raw += len + (raw[len] == '/');
 		if (len == 0 || (len == 1 && part[0] == '.'))
 			continue;
-		if (len > LIMIT_PATH_PART || (len == 2 && part[0] == '.' && part[1] == '.'))
+		if (len > LIMIT_PATH_PART || (is_dots(part, len) && !knob_off(KNOB_ARCHIVE_NAMES)))
 			return fault(u, FILE_ARCHIVE_NAME);
 		if (parts++ == 0)
 			continue;
@@ -98,6 +111,15 @@ static int strip(struct unarchive *u, const char *raw, char ret[LIMIT_PATH + 1])
 	}
 	ret[at] = '\0';
 	return at > 0;
+}
+
+/* A folder by a path without links; without the check, with. */
+static int open_folder(int dir, const char *path)
+{
+	const int flags = O_PATH | O_DIRECTORY;
+
+	return knob_off(KNOB_ARCHIVE_NAMES) ? file_open(dir, path, flags, 0)
+					    : file_open_plain(dir, path, flags, 0);
 }
 
 /* Makes what is missing of a path, step by step; no step is a link. */
@@ -113,7 +135,7 @@ static int make_path(int root, const char *path)
 		path += len + (path[len] == '/');
 		if (mkdirat(dir, name, 0755) < 0 && errno != EEXIST)
 			return -errno;
-		int next = file_open_plain(dir, name, O_PATH | O_DIRECTORY, 0);
+		int next = open_folder(dir, name);
 		fd_close(&dir);
 		dir = next;
 	}
@@ -131,7 +153,7 @@ static int open_parent(struct unarchive *u, char *path, bool make, const char **
 		return file_open(u->root, ".", O_PATH | O_DIRECTORY, 0);
 	*slash = '\0';
 	*ret_name = slash + 1;
-	fd = file_open_plain(u->root, path, O_PATH | O_DIRECTORY, 0);
+	fd = open_folder(u->root, path);
 	if (fd == -ENOENT && make)
 		fd = make_path(u->root, path);
 	if (fd == -ELOOP)
@@ -273,7 +295,7 @@ static int make_hard_link(struct unarchive *u, const char *raw, int dir, const c
 		return fault(u, FILE_ARCHIVE_LINK);
 	_cleanup_fd_ int target_dir = open_parent(u, target, false, &target_name);
 	if (target_dir < 0 || fstatat(target_dir, target_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
-	    !S_ISREG(st.st_mode))
+	    (!S_ISREG(st.st_mode) && !knob_off(KNOB_ARCHIVE_NAMES)))
 		return fault(u, FILE_ARCHIVE_LINK);
 	/* To itself: it is there. */
 	if (fstatat(dir, name, &old, AT_SYMLINK_NOFOLLOW) == 0 && old.st_ino == st.st_ino)
@@ -287,6 +309,14 @@ static int make_hard_link(struct unarchive *u, const char *raw, int dir, const c
 	return 0;
 }
 
+/* Only without the check of kinds. */
+static int make_node(struct archive_entry *e, int dir, const char *name)
+{
+	return mknodat(dir, name, archive_entry_filetype(e) | 0644, archive_entry_rdev(e)) < 0
+		       ? -errno
+		       : 0;
+}
+
 static int make_member(struct reading *r, struct archive_entry *e)
 {
 	static char path[LIMIT_PATH + 1];
@@ -296,7 +326,8 @@ static int make_member(struct reading *r, struct archive_entry *e)
 
 	if (left < 0)
 		return left;
-	if (!hard_link && kind != AE_IFREG && kind != AE_IFDIR && kind != AE_IFLNK)
+	bool odd = !hard_link && kind != AE_IFREG && kind != AE_IFDIR && kind != AE_IFLNK;
+	if (odd && !knob_off(KNOB_ARCHIVE_NAMES))
 		return fault(r->u, FILE_ARCHIVE_KIND);
 	/* The first component itself, and files beside it. */
 	if (left == 0)
@@ -304,6 +335,8 @@ static int make_member(struct reading *r, struct archive_entry *e)
 	_cleanup_fd_ int dir = open_parent(r->u, path, true, &name);
 	if (dir < 0)
 		return dir;
+	if (odd)
+		return make_node(e, dir, name);
 	if (hard_link)
 		return make_hard_link(r->u, hard_link, dir, name);
 	if (kind == AE_IFDIR)
@@ -324,7 +357,7 @@ static int make_all(struct reading *r)
 		if (state != ARCHIVE_OK && state != ARCHIVE_WARN)
 			return broken(r);
 		r->u->entries++;
-		if (r->u->entries > UNARCHIVE_ENTRIES)
+		if (r->u->entries > UNARCHIVE_ENTRIES && !knob_off(KNOB_ARCHIVE_LIMITS))
 			error = fault(r->u, FILE_ARCHIVE_LIMIT);
 		else if (r->u->entries > r->u->names)
 			error = -JOB_INODES;

@@ -129,13 +129,16 @@ class HostFolder:
     def check(self):
         assert tree_of(self.path) == self.before, "the host was changed"
 
+    def remove(self):
+        subprocess.run(["rm", "-r", self.path], check=True)
+
 
 @pytest.fixture(scope="module")
 def host_folder():
     folder = HostFolder()
     yield folder
     folder.check()
-    subprocess.run(["rm", "-r", folder.path], check=True)
+    folder.remove()
 
 
 # In a sandbox's /tmp, as its user.

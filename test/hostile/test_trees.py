@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trees that are made to break what works on them: depth, size, number, kinds, names, and disks that
-are full. The numbers are those of the attack catalogue; races are in test_races.py, members of archives
-in src/worker/test-archive.c and the fuzzer of the same name.
+are full. The numbers are those of the attack catalogue; races are in test_races.py, archives that
+come in are in test_archives.py, src/worker/test-archive.c and the fuzzer of the same name.
 
 Done by hand, because it takes minutes: AIRLOCK_BY_HAND=1 makes a million files (acceptance 4.18), and
 deletes a deep tree, whose worker is tested in src/worker/test-folder.c.
