@@ -5,8 +5,6 @@ Through the published client that has imports and ours; what clients cannot send
 hand. The code host is a stand-in on loopback. Texts are exact.
 """
 
-import http.server
-import io
 import json
 import os
 import random
@@ -18,63 +16,15 @@ import pytest
 
 import clients
 import harness
+from codehost import CodeHost, archive
 
 MB = 1 << 20
 ONLY_GITHUB = "Only GitHub repositories can be imported (https://github.com/owner/repo)."
 GIVE = "Give the repository as owner/repo or https://github.com/owner/repo."
 USE = "Use https://github.com/owner/repo or https://github.com/owner/repo/tree/<branch>."
 
-
-def archive(*members, root="repo-1/"):
-    """A tar in gzip: (name, bytes) are files, (name, type, link) others."""
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w:gz", format=tarfile.PAX_FORMAT) as tar:
-        for name, *rest in members:
-            info = tarfile.TarInfo(root + name)
-            if len(rest) == 1:
-                info.size = len(rest[0])
-                tar.addfile(info, io.BytesIO(rest[0]))
-            else:
-                info.type, info.linkname = rest
-                tar.addfile(info)
-    return out.getvalue()
-
-
 GOOD = archive(("README.md", b"hello\n"), ("src/a.py", b"print(1)\n"), ("l", tarfile.SYMTYPE, "src/a.py"))
 UP = archive(("f", b"x"), ("../../up", b"planted"))
-
-
-class CodeHost(http.server.ThreadingHTTPServer):
-    """Answers by path: bytes, a status, or a function of the handler."""
-
-    daemon_threads = True
-
-    def __init__(self):
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.paths, self.asked = {}, []
-        threading.Thread(target=self.serve_forever, daemon=True).start()
-
-    def put(self, what, answer, ref="HEAD"):
-        self.paths["/o/%s/archive/%s.tar.gz" % (what, ref)] = answer
-
-
-class Handler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def log_message(self, *words):
-        pass
-
-    def do_GET(self):
-        self.server.asked.append((self.path, self.headers["User-Agent"]))
-        answer = self.server.paths.get(self.path, 404)
-        if callable(answer):
-            answer(self)
-            return
-        body = answer if isinstance(answer, bytes) else b""
-        self.send_response(200 if isinstance(answer, bytes) else answer)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
 
 
 @pytest.fixture(scope="module")
@@ -83,15 +33,14 @@ def host():
     made.put("repo", GOOD)
     made.put("repo", GOOD, "feature/x")
     yield made
-    made.shutdown()
-    made.server_close()
+    made.close()
 
 
 @pytest.fixture(scope="module")
 def near(servers, host):
     return servers.get(
         {
-            "SANDBOX_GITHUB_BASE": "http://127.0.0.1:%d" % host.server_address[1],
+            "SANDBOX_GITHUB_BASE": host.base,
             "SANDBOX_IMPORT_MAX_MB": "2",
             "SANDBOX_WORKSPACE_QUOTA_MB": "8",
             "SANDBOX_TENANT_LIMITS": json.dumps(
