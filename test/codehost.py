@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A code host on loopback, for SANDBOX_GITHUB_BASE, and the archives that it serves."""
+"""A stand-in for the code host, on loopback: SANDBOX_GITHUB_BASE is its base."""
 
 import http.server
 import io
+import sys
 import tarfile
 import threading
 
@@ -29,11 +30,21 @@ class CodeHost(http.server.ThreadingHTTPServer):
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Handler)
+        self.base = "http://127.0.0.1:%d" % self.server_address[1]
         self.paths, self.asked = {}, []
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     def put(self, what, answer, ref="HEAD"):
         self.paths["/o/%s/archive/%s.tar.gz" % (what, ref)] = answer
+
+    def handle_error(self, request, client_address):
+        """Whoever downloads may be killed in the middle; other errors are the test's."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
+
+    def close(self):
+        self.shutdown()
+        self.server_close()
 
 
 class Handler(http.server.BaseHTTPRequestHandler):

@@ -551,6 +551,17 @@ def mounts(state_dir):
         return [line for line in file if state_dir in line or "/run/airlock/" in line]
 
 
+def unnamed_files(state_dir):
+    """Files below it that have a process, but no name (any more): room on the disk that none sees."""
+    found = []
+    for path in glob.glob("/proc/[0-9]*/fd/*"):
+        with contextlib.suppress(OSError):
+            target = os.readlink(path)
+            if target.startswith(state_dir + "/") and target.endswith(" (deleted)"):
+                found.append((path, target))
+    return found
+
+
 def net_namespaces():
     found = set()
     for pid in all_pids():

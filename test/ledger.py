@@ -100,7 +100,7 @@ class Ledger:
     def ready(self):
         """Whether it answers, and every process of it is there."""
         with contextlib.suppress(OSError, harness.http.client.HTTPException):
-            roles = ("sweeper", "builder", "airlockd")
+            roles = ("sweeper", "builder", "airlockd", *["gateway"] * self.has_gateway)
             return (
                 self.server.get("/healthz", key=None, timeout=5).status == 200
                 and all(self.pid_of(role) for role in roles)
@@ -144,6 +144,10 @@ class Ledger:
         return answer.json["stdout"]
 
     # ---- Database and volumes ----
+
+    @property
+    def has_gateway(self):
+        return "SANDBOX_GITHUB_BASE" in self.env
 
     @property
     def is_btrfs(self):
@@ -208,6 +212,12 @@ class Ledger:
         if self.is_btrfs:
             return os.getxattr(os.path.join(self.root, "volumes.img"), QUOTA).decode()
         return None
+
+    def counted(self, session):
+        """What the volume's counter says after a commit, or None: it has none."""
+        if self.is_btrfs:
+            self._btrfs("filesystem", "sync")
+        return self.ask("GET", "/v1/sessions/" + session).json["disk_used_bytes"]
 
     def is_inconsistent(self):
         """The kernel's mark at full quota groups: then no limit holds."""

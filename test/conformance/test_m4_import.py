@@ -23,7 +23,6 @@ ONLY_GITHUB = "Only GitHub repositories can be imported (https://github.com/owne
 GIVE = "Give the repository as owner/repo or https://github.com/owner/repo."
 USE = "Use https://github.com/owner/repo or https://github.com/owner/repo/tree/<branch>."
 
-
 GOOD = archive(("README.md", b"hello\n"), ("src/a.py", b"print(1)\n"), ("l", tarfile.SYMTYPE, "src/a.py"))
 UP = archive(("f", b"x"), ("../../up", b"planted"))
 
@@ -34,15 +33,14 @@ def host():
     made.put("repo", GOOD)
     made.put("repo", GOOD, "feature/x")
     yield made
-    made.shutdown()
-    made.server_close()
+    made.close()
 
 
 @pytest.fixture(scope="module")
 def near(servers, host):
     return servers.get(
         {
-            "SANDBOX_GITHUB_BASE": "http://127.0.0.1:%d" % host.server_address[1],
+            "SANDBOX_GITHUB_BASE": host.base,
             "SANDBOX_IMPORT_MAX_MB": "2",
             "SANDBOX_WORKSPACE_QUOTA_MB": "8",
             "SANDBOX_TENANT_LIMITS": json.dumps(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kill -9 of each process at each step of whatever makes, copies or removes a volume.
+"""kill -9 of each process at each step of whatever makes, copies, fills or removes a volume.
 
 The steps are the system calls of the process, and of what it forks meanwhile, while one request is under
 way and until nothing of it is: before the n-th of them it dies (test/fault/inject.c). Then it is started
@@ -15,16 +15,20 @@ process and operation are taken, spread over all of them (1 unless set), or `all
 
 import contextlib
 import os
+import random
 import re
+import tarfile
 
 import pytest
 
 import harness
+from codehost import CodeHost, archive
 from injection import Injection, missing
 from ledger import SETTLE_SECONDS, Ledger, volume_of
 
 POINTS = os.environ.get("AIRLOCK_FAULT_POINTS", "1")
 NEVER = 1 << 40
+COUNTER_SLACK = 96 << 10
 OWN = re.compile(r"\.airlock-[0-9a-f]{16}")
 
 SOURCE = (
@@ -32,6 +36,15 @@ SOURCE = (
     " chmod 640 d/b; chmod 750 g; head -c 300000 /dev/urandom >g/h; touch .hidden"
 )
 DESTINATION = "mkdir -p d/e; echo old >a; echo old >d/e/f; echo own >own; echo own >d/own"
+
+
+FILES = {"README": b"hello\n", "src/a.py": b"pass\n", "src/data": random.Random(1).randbytes(200000)}
+ARCHIVE = archive(*FILES.items(), ("link", tarfile.SYMTYPE, "src/a.py"))
+REPOSITORY = {
+    **{name: ("file", 0o644, content) for name, content in FILES.items()},
+    "src": ("folder", 0o755, None),
+    "link": ("link", 0, "src/a.py"),
+}
 
 
 class Ground:
@@ -53,6 +66,8 @@ class Ground:
 
     def check_kept(self):
         assert not self.ledger.is_inconsistent()
+        assert not harness.unnamed_files(self.ledger.root)
+        assert not os.listdir(os.path.join(self.ledger.root, "state", "tmp"))
         assert self.ledger.tree(self.session) == self.content
         assert self.ledger.tree(volume_of(self.snapshot)) == self.content
 
@@ -89,6 +104,7 @@ class Operation:
         self.ledger = ground.ledger
 
     sandboxes = ()  # the back ends that need one for it
+    refusals = (404, 500, 503)
 
     @classmethod
     def has_no(cls, process, back_end):
@@ -221,9 +237,92 @@ class DeleteSnapshot(Operation):
         assert not sessions
 
 
-OPERATIONS = (Create, CreateFrom, Snapshot, Fork, Restore, DeleteSession, DeleteSnapshot)
+class Import(Operation):
+    """Into a folder of a folder that is not there yet."""
+
+    sandboxes = ("btrfs", "full", "plain")
+    # The gateway is gone; what unpacked is.
+    refusals = (404, 422, 500, 502, 503)
+
+    @classmethod
+    def has_no(cls, process, back_end):
+        return process == "sweeper"
+
+    def prepare(self):
+        self.session = self.ledger.server.create()
+        self.ledger.run(self.session, DESTINATION)
+        self.before = self.ledger.tree(self.session)
+
+    def request(self):
+        return (
+            "POST",
+            "/v1/sessions/%s/import" % self.session,
+            {"repo": "o/repo", "path": "new/repo"},
+        )
+
+    def _with(self, folder):
+        made = {folder + "/" + path: entry for path, entry in REPOSITORY.items()}
+        return {folder: ("folder", 0o755, None), **made}
+
+    def _again(self, folder):
+        """As whoever is told that the gateway is being started does."""
+        answers = []
+
+        def has_answer():
+            answers.append(
+                self.ledger.ask("POST", self.request()[1], {"repo": "o/repo", "path": folder})
+            )
+            return answers[-1].status != 502
+
+        harness.wait_until(has_answer, 10, "it downloads: %r" % answers)
+        return answers[-1]
+
+    def judge(self, said, answer, sessions, snapshots):
+        assert (sessions, snapshots) == ({self.session}, set())
+        now = self.ledger.tree(self.session)
+        # What was being unpacked, under a name of ours, until the workspace is measured.
+        now = {path: now[path] for path in now if not OWN.fullmatch(path.split("/")[0])}
+        new = ("folder", 0o755, None)
+        whole = {**self.before, "new": new, **self._with("new/repo")}
+        # Its folder may be made before it comes there.
+        allowed = {True: [whole], False: [self.before]}.get(said, [self.before, whole])
+        if not said:
+            allowed.append({**self.before, "new": new})
+        assert now in allowed, {path: now[path][:2] for path in now}
+        # The next import looks, and no other.
+        is_there = now == whole
+        again = self._again("new/other" if is_there else "new/repo")
+        assert again.status == 200 and again.json["files"] == len(FILES), again
+        now = self.ledger.tree(self.session)
+        if is_there:
+            whole.update(self._with("new/other"))
+        assert now == whole, {path: now[path][:2] for path in now}
+        assert self._again("new/repo").status == 409
+        assert self.ledger.ask("GET", "/v1/usage").json["commands_running"] == 0
+        self._check_counter()
+
+    def _check_counter(self):
+        """A back end without one says so."""
+        counted = self.ledger.counted(self.session)
+        if not self.ledger.is_btrfs:
+            assert counted is None
+            return
+        # Nodes of the tree count, and files that lie in them are not blocks.
+        on_disk = self._on_disk()
+        assert abs(counted - on_disk) <= COUNTER_SLACK, (counted, on_disk)
+
+    def _on_disk(self):
+        top = os.path.join(self.ledger.top, "volumes", self.session)
+        return sum(
+            os.lstat(os.path.join(folder, name)).st_blocks * 512
+            for folder, folders, files in os.walk(top) for name in folders + files
+        )
+
+
+OPERATIONS = (Create, CreateFrom, Snapshot, Fork, Restore, DeleteSession, DeleteSnapshot, Import)
 # init: that of whatever sandbox is built meanwhile, and the file worker in it.
 PROCESSES = ("launcher", "sweeper", "airlockd", "init")
+PAIRS = [(kind, process) for kind in OPERATIONS for process in PROCESSES] + [(Import, "gateway")]
 BACK_ENDS = {  # full: with full quota groups
     "btrfs": {},
     "full": {},
@@ -268,7 +367,7 @@ def one_round(ground, kind, process, n):
     where = "%s, %s, n=%d: %s, %r" % (kind.__name__, process, n, hit, answer)
     try:
         assert hit or said
-        assert said is not False or answer.status in (404, 500, 503) and answer.code
+        assert said is not False or answer.status in kind.refusals and answer.code
         ledger.recover()
         ledger.settle()
         operation.judge(said, answer, *ground.new())
@@ -294,10 +393,15 @@ class Grounds:
 
     def __init__(self, back_end):
         self.back_end, self.ground = back_end, None
+        self.host = CodeHost()
+        self.host.put("repo", ARCHIVE)
 
     def get(self):
         if not self.ground:
-            env = dict(BACK_ENDS[self.back_end], SANDBOX_POOL="0", SANDBOX_VOLUME_SIZE_MB="768")
+            env = dict(
+                BACK_ENDS[self.back_end], SANDBOX_POOL="0", SANDBOX_VOLUME_SIZE_MB="768",
+                SANDBOX_GITHUB_BASE=self.host.base,
+            )
             self.ground = Ground(self.back_end, env)
         return self.ground
 
@@ -315,6 +419,7 @@ def grounds(request):
     running = Grounds(request.param)
     yield running
     running.drop()
+    running.host.close()
 
 
 @pytest.fixture
@@ -326,13 +431,12 @@ def ground(grounds, request):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("process", PROCESSES)
-@pytest.mark.parametrize("kind", OPERATIONS)
+@pytest.mark.parametrize("kind, process", PAIRS)
 def test_killed_before_a_call(grounds, ground, kind, process):
     if kind.has_no(process, grounds.back_end):
         assert one_round(ground, kind, process, NEVER)[1] <= STATUS_CALLS
         return
-    turn = OPERATIONS.index(kind) * len(PROCESSES) + PROCESSES.index(process)
+    turn = PAIRS.index((kind, process))
     _, total = one_round(ground, kind, process, NEVER)
     assert total
     hits = 0

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An import that does not come to its end: whoever asked, its session or the gateway goes meanwhile."""
+
+import json
+import os
+import signal
+import tarfile
+import threading
+
+import pytest
+
+import harness
+from codehost import CodeHost, archive
+
+GOOD = archive(("README", b"hello\n"), ("src/a.py", b"pass\n"), ("link", tarfile.SYMTYPE, "README"))
+SIZE = 1 << 20
+PIECE = b"x" * 65536
+
+
+class Held:
+    """A download that stays in the middle until whoever asked for it is gone."""
+
+    def __init__(self):
+        self.begun, self.ended = threading.Event(), threading.Event()
+
+    def __call__(self, handler):
+        handler.send_response(200)
+        handler.send_header("Content-Length", str(SIZE))
+        handler.end_headers()
+        handler.wfile.write(PIECE)
+        self.begun.set()
+        handler.close_connection = True
+        handler.connection.settimeout(60)
+        try:
+            if not handler.connection.recv(1):
+                self.ended.set()
+        except ConnectionError:
+            self.ended.set()
+
+
+@pytest.fixture(scope="module")
+def host():
+    made = CodeHost()
+    made.put("good", GOOD)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def near(servers, host):
+    return servers.get({"SANDBOX_GITHUB_BASE": host.base})
+
+
+@pytest.fixture
+def held(host):
+    made = Held()
+    host.put("held", made)
+    return made
+
+
+@pytest.fixture
+def box(near):
+    made = near.create()
+    yield made
+    near.delete("/v1/sessions/" + made)
+
+
+def ask(near, session, repo):
+    return near.post("/v1/sessions/%s/import" % session, {"repo": repo})
+
+
+def archives(near):
+    """Those that the server holds: files without a name."""
+    return harness.unnamed_files(near.state_dir)
+
+
+def check_over(near, held):
+    assert held.ended.wait(10), "the download goes on"
+    harness.wait_until(lambda: not archives(near), 10, "the archive is gone")
+    assert os.listdir(os.path.join(near.state_dir, "state", "tmp")) == []
+    assert near.get("/v1/usage").json["commands_running"] == 0
+
+
+def check_works(near, session):
+    """The workspace is empty, and each of the tenant's two places free."""
+    assert near.exec(session, "find . -mindepth 1")["stdout"] == ""
+    answer = ask(near, session, "o/good")
+    assert (answer.status, answer.json["files"]) == (200, 2), answer
+    assert near.exec(session, "ls -A")["stdout"] == "good\n"
+
+
+def hang_up(near, session, held):
+    body = json.dumps({"repo": "o/held"}).encode()
+    with near.connect() as s:
+        s.sendall(
+            b"POST /v1/sessions/%s/import HTTP/1.1\r\nHost: a\r\nX-API-Key: %s\r\n"
+            b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s"
+            % (session.encode(), harness.KEYS["a"].encode(), len(body), body)
+        )
+        assert held.begun.wait(20)
+        harness.wait_until(lambda: archives(near), 5, "there is an archive")
+
+
+def test_who_hangs_up_ends_the_download(near, box, host):
+    # More often than there are places.
+    for _ in range(3):
+        held = Held()
+        host.put("held", held)
+        hang_up(near, box, held)
+        check_over(near, held)
+    check_works(near, box)
+
+
+def test_a_deleted_session_ends_the_download(near, box, held):
+    gone = near.create()
+    with harness.in_background(ask, near, gone, "o/held") as answers:
+        assert held.begun.wait(20)
+        assert archives(near)
+        assert near.delete("/v1/sessions/" + gone).status == 200
+        check_over(near, held)
+    said = answers[0]
+    assert (said.status, said.detail) == (404, "Session not found or expired"), said
+    harness.wait_until(
+        lambda: not os.path.exists(os.path.join(near.state_dir, "volumes", gone)), 10, "it is gone"
+    )
+    check_works(near, box)
+
+
+def test_a_killed_gateway_ends_the_download_and_the_next_one_works(near, box, held):
+    (gateway,) = near.process_of("airlock-gateway")
+    with harness.in_background(ask, near, box, "o/held") as answers:
+        assert held.begun.wait(20)
+        os.kill(gateway, signal.SIGKILL)
+        check_over(near, held)
+    said = answers[0]
+    assert (said.status, said.code) == (502, "github_failed"), said
+    assert said.detail == "Couldn't download o/held: the gateway has ended; try again", said
+    harness.wait_until(
+        lambda: ask(near, box, "o/good").status != 502, 10, "the next gateway downloads"
+    )
+    assert near.exec(box, "ls -A; rm -r good")["stdout"] == "good\n"
+    check_works(near, box)
