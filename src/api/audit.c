@@ -84,14 +84,8 @@ static void on_page(void *data, const struct store_audit_page *page, const struc
 	struct request *r = data;
 	char cursor[32];
 
-	if (!r->api) {
-		request_free(r);
+	if (!request_goes_on(r, err))
 		return;
-	}
-	if (err) {
-		request_fail_err(r, err);
-		return;
-	}
 	struct json_out o = request_json(r);
 	json_out_object(&o, NULL);
 	json_out_text(&o, "tenant_id", r->tenant->name);

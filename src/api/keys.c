@@ -74,23 +74,11 @@ void handle_admin_key_list(struct request *r)
 
 /* ---- Issuing ---- */
 
-/* Whether there is somebody to tell, and something good. */
-static bool goes_on(struct request *r, const struct err *err)
-{
-	if (!r->api)
-		request_free(r);
-	else if (err)
-		request_fail_err(r, err);
-	else
-		return true;
-	return false;
-}
-
 static void issued(void *data, const struct key *key, const char *text, const struct err *err)
 {
 	struct request *r = data;
 
-	if (!goes_on(r, err))
+	if (!request_goes_on(r, err))
 		return;
 	struct json_out o = request_json(r);
 	json_out_object(&o, NULL);
@@ -118,7 +106,7 @@ static void revoked(void *data, const struct key *key, const struct err *err)
 {
 	struct request *r = data;
 
-	if (!goes_on(r, err))
+	if (!request_goes_on(r, err))
 		return;
 	struct json_out o = request_json(r);
 	json_out_object(&o, NULL);

@@ -160,6 +160,17 @@ void request_fail_err(struct request *r, const struct err *err)
 	request_fail(r, err->slug, err->text);
 }
 
+bool request_goes_on(struct request *r, const struct err *err)
+{
+	if (!r->api)
+		request_free(r);
+	else if (err)
+		request_fail_err(r, err);
+	else
+		return true;
+	return false;
+}
+
 void request_fail_rate(struct request *r, uint32_t wait_s)
 {
 	char text[128], seconds[16];

@@ -97,6 +97,9 @@ void request_failf(struct request *r, const char *slug, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 /* The same for an error of the core; what is not in the table is logged and becomes a 500. */
 void request_fail_err(struct request *r, const struct err *err);
+/* For what the core calls back with: whether there is somebody to tell, and something good. Else it
+ * is over with the request. */
+bool request_goes_on(struct request *r, const struct err *err);
 /* 429 with Retry-After, of a tenant or of those who try admin keys. */
 void request_fail_rate(struct request *r, uint32_t wait_s);
 /* 422 with the list. */

@@ -40,25 +40,13 @@ static void put_record(struct json_out *o, const char *key, const struct snapsho
 	json_out_end_object(o);
 }
 
-/* Whether there is somebody to tell, and something good. */
-static bool goes_on(struct request *r, const struct err *err)
-{
-	if (!r->api)
-		request_free(r);
-	else if (err)
-		request_fail_err(r, err);
-	else
-		return true;
-	return false;
-}
-
 /* ---- Making ---- */
 
 static void taken(void *data, const struct snapshot *snap, const struct err *err)
 {
 	struct request *r = data;
 
-	if (!goes_on(r, err))
+	if (!request_goes_on(r, err))
 		return;
 	struct json_out o = request_json(r);
 	put_record(&o, NULL, snap);
@@ -94,7 +82,7 @@ static void restored(void *data, const struct snapshot *snap, const struct err *
 	_cleanup_buf_ struct buf path = BUF(2 * LIMIT_PATH);
 	struct request *r = data;
 
-	if (!goes_on(r, err))
+	if (!request_goes_on(r, err))
 		return;
 	put_path(&path, r->values[RESTORE_PATH].text);
 	struct json_out o = request_json(r);
@@ -134,7 +122,7 @@ static void dropped(void *data, const struct snapshot *snap, const struct err *e
 {
 	struct request *r = data;
 
-	if (!goes_on(r, err))
+	if (!request_goes_on(r, err))
 		return;
 	struct json_out o = request_json(r);
 	json_out_object(&o, NULL);
@@ -160,7 +148,7 @@ static void forked(void *data, struct session *const *sessions, size_t n, const 
 {
 	struct request *r = data;
 
-	if (!goes_on(r, err))
+	if (!request_goes_on(r, err))
 		return;
 	struct json_out o = request_json(r);
 	json_out_object(&o, NULL);
