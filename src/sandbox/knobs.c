@@ -26,6 +26,7 @@ static const char *const names[KNOB_COUNT] = {
 	[KNOB_QUOTA] = "quota",
 	[KNOB_BENEATH] = "beneath",
 	[KNOB_NOFOLLOW] = "nofollow",
+	[KNOB_HASTE] = "haste",
 	[KNOB_ARCHIVE_NAMES] = "archive_names",
 	[KNOB_ARCHIVE_LIMITS] = "archive_limits",
 	[KNOB_RLIMITS] = "rlimits",

@@ -32,6 +32,7 @@ enum knob {
 	KNOB_QUOTA,
 	KNOB_BENEATH,	     /* file jobs follow links out of the workspace */
 	KNOB_NOFOLLOW,	     /* and links in the place of what was not one when they looked */
+	KNOB_HASTE,	     /* no layer: they wait before each open, so that races are won */
 	KNOB_ARCHIVE_NAMES,  /* unpacking takes any name, kind and link */
 	KNOB_ARCHIVE_LIMITS, /* and any size, ratio, number and time */
 	KNOB_RLIMITS,

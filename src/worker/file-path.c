@@ -6,6 +6,7 @@
 #include <linux/openat2.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -26,6 +27,8 @@ static int open_how(int dir, const char *path, int flags, unsigned mode, uint64_
 		how.resolve = 0;
 	if (knob_off(KNOB_NOFOLLOW))
 		how.flags &= ~(uint64_t)O_NOFOLLOW;
+	if (knob_off(KNOB_HASTE))
+		nanosleep(&(struct timespec){ .tv_nsec = 20000 }, NULL);
 	for (int i = 0; i < OPEN_RETRIES; i++) {
 		long fd = syscall(SYS_openat2, dir, path, &how, sizeof(how));
 		if (fd >= 0)
