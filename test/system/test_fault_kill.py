@@ -285,6 +285,9 @@ class Import(Operation):
         new = ("folder", 0o755, None)
         whole = {**self.before, "new": new, **self._with("new/repo")}
         # Its folder may be made before it comes there.
+        if answer is not None and answer.status == 500:
+            # Whoever put it there died before it could say so.
+            said = None
         allowed = {True: [whole], False: [self.before]}.get(said, [self.before, whole])
         if not said:
             allowed.append({**self.before, "new": new})
