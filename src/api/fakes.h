@@ -35,6 +35,7 @@ struct http_exchange {
 	void *drained_data;
 	void (*hung_up)(void *data);
 	void *hung_up_data;
+	struct http_note note;
 	/* The answer */
 	bool begun, ended, aborted;
 	int status;

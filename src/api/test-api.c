@@ -366,6 +366,33 @@ static void hosts_of_the_preview_domain_see_no_api(void **state)
 	}
 }
 
+static void what_the_log_says_of_a_request_is_noted(void **state)
+{
+	struct http_exchange x;
+
+	send_to_api(&x, "GET", "/v1/nothing", as_a, NULL);
+	assert_int_equal(x.note.route, 0);
+	assert_string_equal(x.note.word, "not_found");
+	assert_string_equal(x.note.tenant, "");
+	fake_exchange_fini(&x);
+	fake.stopping = true;
+	send_to_api(&x, "POST", SESSION "/exec", as_a, EXEC_BODY);
+	assert_string_equal(routes[x.note.route - 1].pattern, "/v1/sessions/{session_id}/exec");
+	assert_string_equal(x.note.word, "stopping");
+	assert_string_equal(x.note.tenant, "a");
+	assert_string_equal(x.note.session, "sbx_0123456789ab");
+	fake_exchange_fini(&x);
+	/* Somebody else's session is not named. */
+	send_to_api(&x, "POST", SESSION "/exec", as_b, EXEC_BODY);
+	assert_string_equal(x.note.tenant, "b");
+	assert_string_equal(x.note.session, "");
+	fake_exchange_fini(&x);
+	send_to_api(&x, "GET", "/healthz", NULL, NULL);
+	assert_int_equal(x.status, 503);
+	assert_null(x.note.word);
+	fake_exchange_fini(&x);
+}
+
 static void a_stopping_server_starts_nothing(void **state)
 {
 	struct http_exchange x;
@@ -1094,6 +1121,7 @@ int main(void)
 		TEST(content_type_is_looked_at_with_a_body_only),
 		TEST(the_clock_of_a_session_restarts_on_use_not_on_a_look),
 		TEST(hosts_of_the_preview_domain_see_no_api),
+		TEST(what_the_log_says_of_a_request_is_noted),
 		TEST(a_stopping_server_starts_nothing),
 		TEST(health_needs_no_key),
 		TEST(the_description_needs_no_key),

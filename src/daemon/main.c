@@ -26,6 +26,7 @@
 
 #include "api/api.h"
 #include "api/error.h"
+#include "api/traffic.h"
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/log.h"
@@ -65,6 +66,7 @@ struct daemon {
 	struct core *core;
 	struct api *api;
 	struct http_server *server;
+	struct traffic traffic;
 	int listen_fd; /* owned until the server has it */
 	unsigned cpus;
 	uv_signal_t signals[3];
@@ -496,6 +498,8 @@ static int open_server(struct daemon *d, struct err *err)
 		.trusted_proxies = s->trusted_proxies,
 		.handler = api_handle,
 		.data = d->api,
+		.answered = traffic_answered,
+		.answered_data = &d->traffic,
 	};
 	r = http_server_open(&d->loop, &http, &d->server, err);
 	if (r >= 0)
@@ -605,6 +609,7 @@ static int run(struct daemon *d)
 	if (uv_loop_init(&d->loop) < 0)
 		return 1;
 	watch_signals(d);
+	traffic_init(&d->traffic);
 	int r = open_parts(d, &err);
 	if (r >= 0)
 		r = filter_load(&filter_daemon, &err);
