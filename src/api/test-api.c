@@ -733,7 +733,7 @@ static void finish(struct str out, struct str err_text)
 	struct runtime_exec_result run = { .streams = { fake_output(out, 0, 0),
 							fake_output(err_text, 0, 0) },
 					   .pids_limit_hit = true,
-					   .duration_ms = 2,
+					   .duration_us = 2999,
 					   .cpu_ms = 1,
 					   .peak_memory_bytes = 4096 };
 	struct exec_result result = { .run = &run };

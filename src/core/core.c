@@ -106,6 +106,7 @@ int core_open(uv_loop_t *loop, const struct core_config *config, struct store *s
 	c->store = store;
 	c->runtime = runtime;
 	c->limits_all = TENANT_LIMITS_DEFAULT;
+	exec_counts_init(c);
 	int r = keys_load(c, err);
 	if (r >= 0)
 		r = audit_load(c, err);

@@ -15,6 +15,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/metrics.h"
 #include "base/str.h"
 #include "core/runtime.h"
 #include "core/tenant.h"
@@ -218,6 +219,23 @@ int exec_start(struct core *c, struct session *s, const struct exec_params *p,
 void exec_detach(struct exec *e);
 /* Ends the command now; done follows. */
 void exec_kill(struct exec *e);
+
+enum exec_outcome {
+	EXEC_OUTCOME_OK,     /* it ran to its end, whatever its exit code */
+	EXEC_OUTCOME_FAILED, /* it did not run, or was ended by us */
+	EXEC_OUTCOME_TIMEOUT,
+	EXEC_OUTCOME_OOM,
+	EXEC_OUTCOMES,
+};
+
+/* Of the commands that exec_start took, since the start. */
+struct exec_counts {
+	uint64_t outcomes[EXEC_OUTCOMES];
+	struct metrics_histogram seconds;  /* that commands ran, those that ran */
+	struct metrics_histogram overhead; /* all else from exec_start to done, waiting included */
+};
+
+const struct exec_counts *exec_counts_get(const struct core *c);
 
 /* ---- Files (files.c) ---- */
 

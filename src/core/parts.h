@@ -122,7 +122,8 @@ struct core {
 	unsigned lost;
 	uint64_t audit_last; /* id of the last record */
 
-	struct exec *execs;			     /* in flight */
+	struct exec *execs; /* in flight */
+	struct exec_counts exec_counts;
 	struct import *imports_first, *imports_last; /* in flight, in order */
 	unsigned imports_placed;		     /* of them, those that may have an archive */
 	unsigned imports_waiting;
@@ -227,6 +228,7 @@ void snapshot_ref(struct snapshot *snap);
 void snapshot_unref(struct core *c, struct snapshot *snap);
 
 /* ---- exec.c ---- */
+void exec_counts_init(struct core *c);
 void execs_kill(struct core *c);
 /* "exec_limit" when the tenant's command slots are taken. */
 int exec_check_slot(const struct tenant *t, struct err *err);

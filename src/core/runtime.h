@@ -92,7 +92,7 @@ struct runtime_exec_result {
 	bool timed_out;
 	bool oom_killed;
 	bool pids_limit_hit;
-	int64_t duration_ms;
+	int64_t duration_us;
 	int64_t cpu_ms;			   /* -1: unknown */
 	int64_t peak_memory_bytes;	   /* -1: unknown */
 	struct runtime_output *streams[2]; /* owned by the result; valid during done only, unless

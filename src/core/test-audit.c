@@ -108,7 +108,7 @@ static void a_command_is_on_record_with_its_end(void **state)
 	struct session *s = rig_session(r, r->a);
 
 	r->runtime.result.exit_code = 3;
-	r->runtime.result.duration_ms = 1500;
+	r->runtime.result.duration_us = 1500000;
 	run(r, s, STR("echo hi"));
 	r->runtime.result = (struct runtime_exec_result){ .exit_code = -1, .timed_out = true };
 	run(r, s, STR("sleep 99"));
