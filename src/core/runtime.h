@@ -16,6 +16,7 @@
 
 #include "base/err.h"
 #include "base/str.h"
+#include "egress/decide.h"
 
 struct runtime;
 struct runtime_egress;
@@ -48,6 +49,10 @@ struct runtime_live {
 /* live == NULL: the gateway did not say, within a second; n counts only with it. Valid during the
  * call. */
 typedef void (*runtime_live_fn)(void *data, const struct runtime_live *live, size_t n);
+
+/* Attempts to reach something that ended with this code, since the start of airlockd or of the
+ * gateway that it found there; without some of the last second. */
+uint64_t runtime_egress_count(const struct runtime *rt, enum egress_code code);
 
 /* Asks for the tunnels that are open now. */
 void runtime_egress_live(struct runtime *rt, struct runtime_egress *e, runtime_live_fn fn,
