@@ -13,6 +13,7 @@
 struct serve_settings {
 	char state_dir[PATH_MAX];
 	char listen[PATH_MAX];
+	char metrics_listen[PATH_MAX]; /* "": there is none */
 	char volumes[16];
 	char mode[16];
 	char templates[SERVE_TEMPLATES_MAX]; /* names, each with its NUL, then an empty one */

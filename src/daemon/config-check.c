@@ -118,6 +118,7 @@ static void take_texts(struct config *c)
 	} texts[] = {
 		{ "SANDBOX_STATE_DIR", &c->settings.launcher.state_dir },
 		{ "SANDBOX_LISTEN", &c->settings.launcher.listen },
+		{ "SANDBOX_METRICS_LISTEN", &c->settings.launcher.metrics_listen },
 		{ "SANDBOX_VOLUMES", &c->settings.launcher.volumes },
 		{ "SANDBOX_MODE", &c->settings.launcher.mode },
 		{ "SANDBOX_EGRESS_LOG_DIR", &c->settings.launcher.egress_log_dir },

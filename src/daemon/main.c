@@ -3,6 +3,7 @@
  * airlockd: the unprivileged server. The launcher starts it with
  *   fd 3  the socket to the launcher      fd 4  the configuration (memfd, lines NAME=value)
  *   fd 5  the listening socket            argv  airlockd --state-dir DIR
+ *   fd 6  that of SANDBOX_METRICS_LISTEN, when it is set
  *
  * Start: identity -> configuration -> landlock -> store, runtime, core -> seccomp -> the launcher's
  * list of what is alive -> sessions compared with volumes -> serving.
@@ -35,6 +36,7 @@
 #include "core/native/native.h"
 #include "daemon/config.h"
 #include "daemon/policy.h"
+#include "daemon/scrape.h"
 #include "daemon/stores.h"
 #include "http/server.h"
 #include "ipc/messages.h"
@@ -45,6 +47,7 @@
 #define LAUNCHER_FD 3
 #define CONFIG_FD 4
 #define LISTEN_FD 5
+#define METRICS_FD 6
 
 #define POOL_ALL 64u
 #define POOL_IDLE_MS 60000
@@ -67,7 +70,9 @@ struct daemon {
 	struct api *api;
 	struct http_server *server;
 	struct traffic traffic;
-	int listen_fd; /* owned until the server has it */
+	struct scrape *scrape; /* NULL: nobody is told the metrics */
+	int listen_fd;	       /* owned until the server has it */
+	int metrics_fd;	       /* the same of the scrape; -1: none */
 	unsigned cpus;
 	uv_signal_t signals[3];
 	uv_timer_t hard_end, next;
@@ -115,11 +120,21 @@ static void on_core_closed(void *data)
 	native_close(d->runtime, on_runtime_closed, d);
 }
 
-static void on_api_closed(void *data)
+static void on_scrape_closed(void *data)
 {
 	struct daemon *d = data;
 
 	core_close(d->core, on_core_closed, d);
+}
+
+static void on_api_closed(void *data)
+{
+	struct daemon *d = data;
+
+	if (d->scrape)
+		scrape_close(take_ptr(d->scrape), on_scrape_closed, d);
+	else
+		on_scrape_closed(d);
 }
 
 static void on_server_gone(uv_timer_t *timer)
@@ -153,7 +168,7 @@ static void stop(struct daemon *d, int status)
 	else if (d->api)
 		api_close(d->api, on_api_closed, d);
 	else
-		core_close(d->core, on_core_closed, d);
+		on_api_closed(d);
 }
 
 static void on_signal(uv_signal_t *handle, int number)
@@ -287,6 +302,10 @@ static int prepare(struct daemon *d, int argc, char **argv, struct err *err)
 		r = check_socket(LISTEN_FD, SOCK_STREAM, true, "listening socket", err);
 	if (r >= 0)
 		r = load_config(d, err);
+	if (r >= 0 && config_settings(d->config)->launcher.metrics_listen) {
+		d->metrics_fd = METRICS_FD;
+		r = check_socket(METRICS_FD, SOCK_STREAM, true, "metrics socket", err);
+	}
 	if (r < 0)
 		return r;
 	log_init("airlockd", config_settings(d->config)->log_level);
@@ -507,6 +526,23 @@ static int open_server(struct daemon *d, struct err *err)
 	return r;
 }
 
+static int open_scrape(struct daemon *d, struct err *err)
+{
+	const struct scrape_sources sources = {
+		.core = d->core,
+		.runtime = d->runtime,
+		.stores = &d->stores,
+		.traffic = &d->traffic,
+	};
+	int r = 0;
+
+	if (d->metrics_fd >= 0)
+		r = scrape_open(&d->loop, d->metrics_fd, &sources, &d->scrape, err);
+	if (r >= 0)
+		d->metrics_fd = -1;
+	return r;
+}
+
 /* Many tenants may share this host only when every layer that this asks for is there. */
 static int check_layers(struct daemon *d, struct err *err)
 {
@@ -550,7 +586,7 @@ static void on_ready(void *data, const struct err *refused)
 		return;
 	}
 	core_start(d->core);
-	if (open_server(d, &err) < 0) {
+	if (open_server(d, &err) < 0 || open_scrape(d, &err) < 0) {
 		log_event(LOG_ERROR, "not_serving", LOG_STR("why", err.text));
 		stop(d, 1);
 		return;
@@ -622,7 +658,7 @@ static int run(struct daemon *d)
 
 int main(int argc, char **argv)
 {
-	struct daemon d = { .listen_fd = LISTEN_FD };
+	struct daemon d = { .listen_fd = LISTEN_FD, .metrics_fd = -1 };
 	struct err err;
 
 	log_init("airlockd", LOG_INFO);
@@ -634,5 +670,6 @@ int main(int argc, char **argv)
 	free(d.lost_path);
 	free(d.egress_path);
 	fd_close(&d.listen_fd);
+	fd_close(&d.metrics_fd);
 	return status;
 }

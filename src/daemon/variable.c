@@ -128,7 +128,7 @@ const struct variable variables[] = {
 	{ "SANDBOX_GITHUB_APP_PRIVATE_KEY", .check = check_private_key, .secret = true,
 	  .later = true },
 	{ "SANDBOX_LISTEN", .check = address_check_listen },
-	{ "SANDBOX_METRICS_LISTEN", .check = address_check_tcp, .later = true },
+	{ "SANDBOX_METRICS_LISTEN", .check = address_check_tcp },
 	{ "SANDBOX_PUBLIC_URL", .check = address_check_url, .later = true },
 	{ "SANDBOX_ALLOWED_ORIGINS", .check = address_check_origins, .later = true },
 	{ "SANDBOX_TRUSTED_PROXIES", .check = address_check_ranges },

@@ -17,6 +17,7 @@ struct launcher_options {
 	const char *user;      /* airlockd's */
 	int config_fd;	       /* sealed memfd for airlockd */
 	int listen_fd;
+	int metrics_fd; /* -1: there is none */
 	uint64_t memory_mb;
 	uint64_t pids;
 	uint64_t cpu_milli;

@@ -23,7 +23,7 @@
 
 /* A burst of announcements must fit while the other end is busy. */
 #define SOCKET_BUFFER (1024 * 1024)
-#define PROGRAM_FDS_MAX 3
+#define PROGRAM_FDS_MAX 4
 
 int peer_channel_open(int ret_socks[2], struct err *err)
 {
@@ -90,6 +90,7 @@ int peer_start_role(struct peer *p, struct launcher *l, void (*role)(struct laun
 		fd_close(&l->lifeline[1]);
 		/* What is airlockd's alone: a child that outlives a crash must not hold the port. */
 		fd_close(&l->options.listen_fd);
+		fd_close(&l->options.metrics_fd);
 		fd_close(&l->options.config_fd);
 		if (dup3(theirs, l->first_fd, O_CLOEXEC) < 0 ||
 		    syscall(SYS_close_range, (unsigned)l->first_fd + 1, ~0u, 0) < 0)
@@ -169,8 +170,8 @@ static int start_program(struct peer *p, struct launcher *l, struct program *x, 
 int peer_start_daemon(struct peer *p, struct launcher *l, struct err *err)
 {
 	const char *words[] = { "airlockd", "--state-dir", l->options.state_dir, NULL };
-	int fds[] = { -1, l->options.config_fd, l->options.listen_fd };
-	struct program x = { words, fds, ARRAY_SIZE(fds), l->user, l->group };
+	int fds[] = { -1, l->options.config_fd, l->options.listen_fd, l->options.metrics_fd };
+	struct program x = { words, fds, fds[3] < 0 ? 3 : 4, l->user, l->group };
 
 	return start_program(p, l, &x, fds, err);
 }

@@ -26,6 +26,8 @@ static int parse(const char *const *words, size_t n, struct launcher_options *re
 static void all_options_are_read(void **state)
 {
 	static const char *const words[] = { NEEDED,
+					     "--metrics-fd",
+					     "5",
 					     "--memory-mb",
 					     "512",
 					     "--pids",
@@ -59,6 +61,7 @@ static void all_options_are_read(void **state)
 
 	(void)state;
 	assert_int_equal(parse(words, ARRAY_SIZE(words), &o, &err), 0);
+	assert_int_equal(o.metrics_fd, 5);
 	assert_int_equal(o.memory_mb, 512);
 	assert_int_equal(o.pids, 100);
 	assert_int_equal(o.cpu_milli, 2500);
