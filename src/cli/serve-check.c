@@ -134,6 +134,7 @@ static int take_settings(const struct config_settings *s, struct serve_settings 
 	ret->pids = l->pids;
 	ret->cpu_milli = l->cpu_milli;
 	ret->tmp_mb = l->tmp_mb;
+	ret->stop_s = l->stop_s;
 	int r = take_gateway(l, ret, err);
 	if (r >= 0 && l->tenant_limits_file)
 		r = copy_text(ret->tenant_limits_file, sizeof(ret->tenant_limits_file),

@@ -24,7 +24,7 @@ struct serve_settings {
 	uint64_t egress_log_days;
 	char import_base[PATH_MAX];	   /* "": the contract's */
 	char tenant_limits_file[PATH_MAX]; /* "": there is none */
-	uint64_t volume_size_mb, memory_mb, pids, cpu_milli, tmp_mb;
+	uint64_t volume_size_mb, memory_mb, pids, cpu_milli, tmp_mb, stop_s;
 };
 
 /* Returns 0 with *ret and *ret_memfd (sealed) filled, or the exit status; it has been said why. */

@@ -210,6 +210,7 @@ static int exec_launcher(const struct serve_settings *s, int config_fd,
 	add_number(&a, "--pids", s->pids);
 	add_number(&a, "--cpu-milli", s->cpu_milli);
 	add_number(&a, "--tmp-mb", s->tmp_mb);
+	add_number(&a, "--stop-seconds", s->stop_s);
 	add(&a, "--volumes", mem_dup(s->volumes));
 	add_number(&a, "--volume-size-mb", s->volume_size_mb);
 	add(&a, "--mode", mem_dup(s->mode));

@@ -173,9 +173,7 @@ void core_close(struct core *c, void (*closed)(void *data), void *data)
 	c->closed = closed;
 	c->closed_data = data;
 	uv_timer_stop(&c->timers[TIMER_SWEEP]);
-	execs_kill(c);
-	imports_end(c, NULL);
-	files_expire(c, INT64_MAX);
+	core_end_work(c);
 	endings_hurry(c);
 	if (c->config.ephemeral)
 		end_all(c);
@@ -201,4 +199,20 @@ void core_stop(struct core *c)
 bool core_is_stopping(const struct core *c)
 {
 	return c->stopping;
+}
+
+void core_work_get(const struct core *c, struct core_work *ret)
+{
+	*ret = (struct core_work){ .commands = execs_count(c),
+				   .imports = imports_count(c),
+				   .any = c->in_flight > 0 };
+	for (const struct tenant *t = c->tenants; t; t = t->next)
+		ret->transfers += t->files[FILES_SLOW].running;
+}
+
+void core_end_work(struct core *c)
+{
+	execs_kill(c);
+	imports_end(c, NULL);
+	files_expire(c, INT64_MAX);
 }

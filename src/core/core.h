@@ -77,9 +77,19 @@ unsigned core_lost_volumes(const struct core *c);
 enum core_room { CORE_ROOM_OPEN, CORE_ROOM_FULL, CORE_ROOM_PROMISED };
 enum core_room core_room(const struct core *c);
 
-/* From now on no session is made ("stopping"). */
+/* From now on nothing new begins ("stopping"); what is under way goes on. */
 void core_stop(struct core *c);
 bool core_is_stopping(const struct core *c);
+/* What is under way, whether a client waits for it or not. */
+struct core_work {
+	unsigned commands, imports;
+	unsigned transfers; /* uploads, downloads, archives */
+	bool any;	    /* these, or anything else that is not finished */
+};
+void core_work_get(const struct core *c, struct core_work *ret);
+/* After core_stop: commands are killed, which is on record as a failure, imports and calls in line
+ * fail. Their ends follow. */
+void core_end_work(struct core *c);
 
 /* ---- Tenants (tenant.c) and the keys of the configuration (key.c; others: key.h) ---- */
 

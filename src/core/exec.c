@@ -57,12 +57,16 @@ static const char *const reserved_names[] = {
 static const char *const reserved_prefixes[] = { "LC_", "LD_", "PIP_", "BASH_FUNC_" };
 static const char reserved_suffix[] = "_PROXY";
 
+static const char cut_off[] = "failed: the server was stopped while it ran";
+
 struct exec {
 	struct core *c;
 	struct session *s; /* referenced */
 	struct exec_ops ops;
 	void *data;
 	bool detached, killed;
+	bool started;
+	bool stopped;	  /* it was ended because the server stops */
 	int64_t since_us; /* monotonic */
 	uint32_t timeout_s;
 	char *cwd;			   /* owned; for the texts of errors */
@@ -185,7 +189,9 @@ static void put_warnings(const struct exec *e, struct exec_result *r)
 		warn(r, "Execution exceeded %us limit.", e->timeout_s);
 		return;
 	}
-	if (run->oom_killed)
+	if (e->stopped)
+		warn(r, "The server was stopped before the command had ended.");
+	else if (run->oom_killed)
 		warn(r, "Process killed by cgroups (Memory limit exceeded).");
 	else if (run->exit_code == 137)
 		warn(r, "Process was killed (exit 137, SIGKILL), most likely for exceeding the "
@@ -414,18 +420,21 @@ static void not_started(struct exec *e, const struct err *err)
 
 static void on_done(void *data, struct runtime_exec_result *run, const struct err *err)
 {
+	static const struct err stopping = { .slug = "stopping" };
 	struct exec *e = data;
 
 	settle(e);
-	if (err) {
-		not_started(e, err);
+	if (err || (e->stopped && !e->started)) {
+		not_started(e, err ? err : &stopping);
 		return;
 	}
 	e->result = *run;
 	run->streams[0] = run->streams[1] = NULL; /* taken */
 	run->denied = NULL;
 	usage_add(e->c, e->s->tenant, 0, 1, run->duration_us / 1000);
-	record(e, &(struct audit_outcome){ .exit_code = run->exit_code,
+	record(e, &(struct audit_outcome){ .failed = e->stopped,
+					   .detail = e->stopped ? cut_off : NULL,
+					   .exit_code = run->exit_code,
 					   .duration_ms = run->duration_us / 1000,
 					   .timed_out = run->timed_out,
 					   .oom_killed = run->oom_killed });
@@ -440,6 +449,7 @@ static void on_started(void *data)
 {
 	struct exec *e = data;
 
+	e->started = true;
 	if (!e->detached && e->ops.started)
 		e->ops.started(e->data);
 }
@@ -576,6 +586,16 @@ void execs_kill(struct core *c)
 {
 	for (struct exec *e = c->execs, *next; e; e = next) {
 		next = e->next;
+		e->stopped = true;
 		exec_kill(e);
 	}
+}
+
+unsigned execs_count(const struct core *c)
+{
+	unsigned n = 0;
+
+	for (const struct exec *e = c->execs; e; e = e->next)
+		n++;
+	return n;
 }

@@ -280,7 +280,7 @@ static void start_next(struct core *c, struct files_line *line)
 
 static void expire(struct core *c, struct files_line *line, int64_t now_us)
 {
-	struct err busy = { .slug = c->closed ? "stopping" : "busy" };
+	struct err busy = { .slug = now_us == INT64_MAX ? "stopping" : "busy" };
 
 	while (line->first && now_us - line->first->since_us >= WAIT_MAX_US)
 		files_call_refuse(take_first(line), &busy, 0);

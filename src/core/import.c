@@ -197,6 +197,15 @@ void imports_end(struct core *c, const struct session *s)
 	}
 }
 
+unsigned imports_count(const struct core *c)
+{
+	unsigned n = 0;
+
+	for (const struct import *im = c->imports_first; im; im = im->next)
+		n++;
+	return n;
+}
+
 void import_detach(struct import *im)
 {
 	im->fn = NULL;

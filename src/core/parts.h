@@ -229,13 +229,16 @@ void snapshot_unref(struct core *c, struct snapshot *snap);
 
 /* ---- exec.c ---- */
 void exec_counts_init(struct core *c);
+/* The server stops: all end now. */
 void execs_kill(struct core *c);
+unsigned execs_count(const struct core *c);
 /* "exec_limit" when the tenant's command slots are taken. */
 int exec_check_slot(const struct tenant *t, struct err *err);
 
 /* ---- import.c ---- */
 /* Those of one session, or all: what is not unpacking yet ends. */
 void imports_end(struct core *c, const struct session *s);
+unsigned imports_count(const struct core *c);
 /* Ends waits that are too old at this time of the monotonic clock. */
 void imports_expire(struct core *c, int64_t now_us);
 

@@ -551,6 +551,58 @@ static void closing_ends_what_runs(void **state)
 	rig_open(r);
 }
 
+static void a_stop_waits_for_what_is_under_way(void **state)
+{
+	struct rig *r = *state;
+	struct session *s = rig_session(r, r->a);
+	struct outcome o = { 0 };
+	struct core_work work;
+	struct exec *e;
+	struct err err;
+
+	core_work_get(r->core, &work);
+	assert_false(work.any);
+	r->runtime.hold[RIG_EXEC] = true;
+	assert_int_equal(start(r, s, &o, &e, &err), 0);
+	exec_detach(e);
+	core_stop(r->core);
+	core_work_get(r->core, &work);
+	assert_int_equal(work.commands, 1);
+	assert_true(work.any);
+	/* What began goes on, and nothing else begins. */
+	assert_true(start(r, s, &o, &e, &err) < 0);
+	assert_string_equal(err.slug, "stopping");
+	rig_answer(r);
+	core_work_get(r->core, &work);
+	assert_int_equal(work.commands, 0);
+	assert_false(work.any);
+}
+
+static void a_stop_ends_what_runs_and_says_so(void **state)
+{
+	struct rig *r = *state;
+	struct session *s = rig_session(r, r->a);
+	struct outcome ran = { 0 }, waited = { 0 };
+	struct exec *e;
+	struct err err;
+
+	r->runtime.hold[RIG_EXEC] = true;
+	assert_int_equal(start(r, s, &ran, &e, &err), 0);
+	rig_start_commands(r);
+	assert_int_equal(start(r, s, &waited, &e, &err), 0);
+	core_stop(r->core);
+	core_end_work(r->core);
+	rig_answer(r);
+	assert_int_equal(ran.exit_code, 137);
+	assert_int_equal(ran.n_warnings, 1);
+	assert_string_equal(ran.warnings[0],
+			    "The server was stopped before the command had ended.");
+	/* Of the one that had not begun it can be promised that nothing happened. */
+	assert_int_equal(waited.n, 1);
+	assert_string_equal(waited.slug, "stopping");
+	assert_int_equal(exec_counts_get(r->core)->outcomes[EXEC_OUTCOME_FAILED], 2);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
@@ -571,6 +623,8 @@ int main(void)
 		T(a_client_that_hangs_up_hears_nothing_and_the_command_is_accounted),
 		T(deleting_a_session_ends_its_commands),
 		T(closing_ends_what_runs),
+		T(a_stop_waits_for_what_is_under_way),
+		T(a_stop_ends_what_runs_and_says_so),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

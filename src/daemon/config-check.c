@@ -27,6 +27,7 @@
 			      .pids = 64, \
 			      .cpu_milli = 1000, \
 			      .tmp_mb = 64, \
+			      .stop_s = 30, \
 			      .egress_log_days = 30 }, \
 		.session_ttl_s = 1800, \
 		.quota_mb = 512, \

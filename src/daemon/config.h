@@ -65,6 +65,7 @@ struct config_launcher_settings {
 	uint64_t pids;
 	uint64_t cpu_milli;
 	uint64_t tmp_mb;
+	uint64_t stop_s;		/* that what runs is given to end */
 	bool egress;			/* there is a policy; the rest of it counts only then */
 	const char *egress_log_dir;	/* NULL: the folder egress of the state directory */
 	const char *egress_dns;		/* comma list; NULL: the host's name servers */

@@ -7,9 +7,10 @@
  *
  * Start: identity -> configuration -> landlock -> store, runtime, core -> seccomp -> the launcher's
  * list of what is alive -> sessions compared with volumes -> serving.
- * Stop (SIGTERM, or the launcher's end): no new connection, no new session -> exchanges end -> api,
- * core, runtime, store close, each when the one before has -> exit. STOP_MS is the end in any case;
- * whatever was acknowledged is committed long before.
+ * Stop (SIGTERM): nothing new begins ("stopping"), what runs may end (drain.h); a second signal
+ * ends the waiting. Then, or at once when the launcher is lost: what is left is ended -> no new
+ * connection -> exchanges end -> api, core, runtime, store close, each when the one before has ->
+ * exit. STOP_MS is the end in any case; whatever was acknowledged is committed long before.
  *
  * Exit status: 0 stopped, 78 the configuration or the state is refused, 1 failed or launcher lost.
  */
@@ -35,6 +36,7 @@
 #include "core/core.h"
 #include "core/native/native.h"
 #include "daemon/config.h"
+#include "daemon/drain.h"
 #include "daemon/policy.h"
 #include "daemon/scrape.h"
 #include "daemon/stores.h"
@@ -76,7 +78,9 @@ struct daemon {
 	unsigned cpus;
 	uv_signal_t signals[3];
 	uv_timer_t hard_end, next;
-	bool stopping;
+	struct drain drain;
+	bool stopping; /* nothing new begins */
+	bool ending;   /* and what there is ends now */
 	int status;
 };
 
@@ -104,6 +108,7 @@ static void on_store_closed(void *data)
 		uv_close((uv_handle_t *)&d->signals[i], NULL);
 	uv_close((uv_handle_t *)&d->hard_end, NULL);
 	uv_close((uv_handle_t *)&d->next, NULL);
+	drain_close(&d->drain);
 }
 
 static void on_runtime_closed(void *data)
@@ -154,14 +159,27 @@ static void on_server_closed(void *data)
 	uv_timer_start(&d->next, on_server_gone, 0, 0);
 }
 
-static void stop(struct daemon *d, int status)
+static void look_at_work(void *data, struct drain_work *ret)
 {
-	if (d->stopping)
+	const struct daemon *d = data;
+	struct core_work work;
+
+	core_work_get(d->core, &work);
+	*ret = (struct drain_work){
+		.commands = work.commands,
+		.imports = work.imports,
+		.transfers = work.transfers,
+		.requests = d->api ? api_requests(d->api) : 0,
+	};
+	ret->any = work.any || ret->requests;
+}
+
+static void end(struct daemon *d)
+{
+	if (d->ending)
 		return;
-	d->stopping = true;
-	d->status = status;
-	log_event(LOG_INFO, "stopping");
-	core_stop(d->core);
+	d->ending = true;
+	core_end_work(d->core);
 	uv_timer_start(&d->hard_end, on_hard_end, STOP_MS, 0);
 	if (d->server)
 		http_server_close(d->server, GRACE_MS, on_server_closed, d);
@@ -171,15 +189,34 @@ static void stop(struct daemon *d, int status)
 		on_api_closed(d);
 }
 
+static void on_drained(void *data)
+{
+	end(data);
+}
+
+static void stop(struct daemon *d, int status, int64_t max_ms)
+{
+	if (d->stopping) {
+		drain_cut(&d->drain);
+		return;
+	}
+	d->stopping = true;
+	d->status = status;
+	core_stop(d->core);
+	drain_start(&d->drain, max_ms);
+}
+
 static void on_signal(uv_signal_t *handle, int number)
 {
+	struct daemon *d = handle->data;
+
 	if (number != SIGHUP)
-		stop(handle->data, 0);
+		stop(d, 0, (int64_t)config_settings(d->config)->launcher.stop_s * 1000);
 }
 
 static void on_launcher_lost(void *data, const struct err *err)
 {
-	stop(data, 1);
+	stop(data, 1, 0);
 }
 
 /* ---- Start: what can be refused ---- */
@@ -575,20 +612,20 @@ static void on_ready(void *data, const struct err *refused)
 
 	if (refused) {
 		log_event(LOG_ERROR, "launcher_refused", LOG_STR("why", refused->text));
-		stop(d, 1);
+		stop(d, 1, 0);
 		return;
 	}
 	if (d->stopping)
 		return;
 	if (check_layers(d, &err) < 0) {
 		refuse(&err);
-		stop(d, CONFIG_EXIT);
+		stop(d, CONFIG_EXIT, 0);
 		return;
 	}
 	core_start(d->core);
 	if (open_server(d, &err) < 0 || open_scrape(d, &err) < 0) {
 		log_event(LOG_ERROR, "not_serving", LOG_STR("why", err.text));
-		stop(d, 1);
+		stop(d, 1, 0);
 		return;
 	}
 	log_event(LOG_INFO, "serving",
@@ -624,6 +661,10 @@ static void watch_signals(struct daemon *d)
 	}
 	uv_timer_init(&d->loop, &d->hard_end);
 	uv_timer_init(&d->loop, &d->next);
+	d->drain.look = look_at_work;
+	d->drain.over = on_drained;
+	d->drain.data = d;
+	drain_init(&d->drain, &d->loop);
 	d->hard_end.data = d->next.data = d;
 }
 

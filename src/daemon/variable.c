@@ -82,6 +82,7 @@ const struct variable variables[] = {
 	{ "SANDBOX_EGRESS_DNS", .check = address_check_list },
 	{ "SANDBOX_SESSION_TTL", NUMBER(1, 604800, session_ttl_s) },
 	{ "SANDBOX_SESSION_STATE" },
+	{ "SANDBOX_STOP_SECONDS", NUMBER(0, 3600, launcher.stop_s) },
 	{ "SANDBOX_STATE_DIR", .check = check_absolute_path },
 	{ "SANDBOX_VOLUMES", CHOICE("auto", "btrfs", "plain") },
 	{ "SANDBOX_VOLUME_SIZE_MB", NUMBER(256, 1u << 30, launcher.volume_size_mb) },

@@ -29,6 +29,7 @@ static const struct option {
 	{ "--pids", NUMBER, AT(pids), 16, 32768, NULL },
 	{ "--cpu-milli", NUMBER, AT(cpu_milli), 100, 256000, NULL },
 	{ "--tmp-mb", NUMBER, AT(tmp_mb), 1, 65536, NULL },
+	{ "--stop-seconds", NUMBER, AT(stop_seconds), 0, 3600, NULL },
 	{ "--volume-size-mb", NUMBER, AT(volume_size_mb), 0, 1u << 30, NULL },
 	{ "--volumes", CHOICE, AT(volumes), 0, 0, "auto btrfs plain" },
 	{ "--mode", CHOICE, AT(single), 0, 0, "multi single" },
@@ -101,6 +102,7 @@ int launcher_options_parse(int argc, char **argv, struct launcher_options *ret, 
 					  .pids = 64,
 					  .cpu_milli = 1000,
 					  .tmp_mb = 64,
+					  .stop_seconds = 30,
 					  .egress_log_days = 30 };
 	for (int i = 1; i < argc; i += 2) {
 		const struct option *o = NULL;

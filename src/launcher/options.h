@@ -22,6 +22,7 @@ struct launcher_options {
 	uint64_t pids;
 	uint64_t cpu_milli;
 	uint64_t tmp_mb;
+	uint64_t stop_seconds;	 /* that airlockd takes at most to let commands end */
 	uint64_t volume_size_mb; /* 0: the default */
 	int volumes;		 /* VOLUMES_... */
 	bool single;

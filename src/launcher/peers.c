@@ -50,6 +50,12 @@ static int open_channel(int *ret_mine, int *ret_theirs, struct err *err)
 	return 0;
 }
 
+/* Ctrl-C is for the launcher alone, which tells airlockd; the others work until that has ended. */
+static void leave_terminal(void)
+{
+	setpgid(0, 0);
+}
+
 static void started(struct peer *p, pid_t pid, int *sock)
 {
 	p->pid = pid;
@@ -81,6 +87,7 @@ int peer_start_role(struct peer *p, struct launcher *l, void (*role)(struct laun
 		return err_errno(err, "cannot fork the %s", p->name);
 	if (pid == 0) {
 		die_with_parent(parent);
+		leave_terminal();
 		sigemptyset(&none);
 		sigprocmask(SIG_SETMASK, &none, NULL);
 		log_init(p->name, LOG_INFO);
@@ -117,6 +124,7 @@ static _Noreturn void become(const struct launcher *l, const struct program *x)
 	int fds[PROGRAM_FDS_MAX];
 	sigset_t none;
 
+	leave_terminal();
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	for (int i = 0; i < x->n_fds; i++) {

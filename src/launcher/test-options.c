@@ -36,6 +36,8 @@ static void all_options_are_read(void **state)
 					     "2500",
 					     "--tmp-mb",
 					     "32",
+					     "--stop-seconds",
+					     "7",
 					     "--volumes",
 					     "plain",
 					     "--mode",
@@ -66,6 +68,7 @@ static void all_options_are_read(void **state)
 	assert_int_equal(o.pids, 100);
 	assert_int_equal(o.cpu_milli, 2500);
 	assert_int_equal(o.tmp_mb, 32);
+	assert_int_equal(o.stop_seconds, 7);
 	assert_int_equal(o.volumes, VOLUMES_PLAIN);
 	assert_true(o.single);
 	assert_int_equal(o.volume_size_mb, 2048);
