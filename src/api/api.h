@@ -33,6 +33,7 @@ struct api_config {
 	int64_t snapshot_days;	    /* SANDBOX_SNAPSHOT_RETENTION_DAYS */
 	/* Writes of the store that failed since the start; NULL: nobody counts. */
 	uint64_t (*store_errors)(void *data);
+	bool (*store_fails)(void *data); /* the last write did; with store_errors */
 	void *store_data;
 };
 

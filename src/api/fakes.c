@@ -467,6 +467,8 @@ void runtime_info_get(struct runtime *rt, struct runtime_info *ret)
 {
 	*ret = (struct runtime_info){ .name = "native",
 				      .ready = !fake.starting,
+				      .silent = fake.silent,
+				      .builds_fail = fake.builds_fail,
 				      .has_gateway = fake.gateway_missing,
 				      .gateway_restarts = fake.gateway_restarts };
 }

@@ -81,6 +81,8 @@ struct fake_core {
 	struct tenant a, b;
 	struct session session; /* "sbx_0123456789ab" of a, while has_session */
 	bool has_session, stopping, starting;
+	bool builds_fail, silent, store_fails;
+	uint64_t store_errors;
 	unsigned lost_volumes, gateway_restarts;
 	bool gateway_missing;
 	enum core_room room;

@@ -26,9 +26,21 @@ static struct api *api;
 static const char *const as_a[] = { "X-Api-Key: key-a", "Content-Type: application/json", NULL };
 static const char *const as_b[] = { "x-api-key: key-b", NULL };
 
+static uint64_t count_errors(void *data)
+{
+	return fake.store_errors;
+}
+
+static bool store_fails(void *data)
+{
+	return fake.store_fails;
+}
+
 static int start(void **state)
 {
 	struct api_config config = { .loop = &loop,
+				     .store_errors = count_errors,
+				     .store_fails = store_fails,
 				     .write_max = 64u * MIB,
 				     .upload_max = 50u * MIB,
 				     .preview_domain = "preview.example.net:8443",
@@ -423,29 +435,72 @@ static void health_needs_no_key(void **state)
 	assert_body(&x, 200, "{\"status\":\"healthy\",\"active_sessions\":1}");
 	send_to_api(&x, "HEAD", "/healthz", NULL, NULL);
 	assert_body(&x, 200, "{\"status\":\"healthy\",\"active_sessions\":1}");
-	fake.gateway_missing = true;
+	/* What only wants an eye is no problem. */
 	fake.gateway_restarts = 3;
-	send_to_api(&x, "GET", "/healthz", NULL, NULL);
-	assert_body(&x, 200,
-		    "{\"status\":\"healthy\",\"active_sessions\":1,\"gateway\":false,\"gateway_"
-		    "restarts\":3}");
-	fake.gateway_restarts = 0;
-	fake.gateway_missing = false;
 	fake.lost_volumes = 2;
-	send_to_api(&x, "GET", "/healthz", NULL, NULL);
-	assert_body(&x, 200, "{\"status\":\"healthy\",\"active_sessions\":1,\"lost_volumes\":2}");
-	fake.lost_volumes = 0;
-	fake.room = CORE_ROOM_FULL;
-	send_to_api(&x, "GET", "/healthz", NULL, NULL);
-	assert_body(&x, 200, "{\"status\":\"healthy\",\"active_sessions\":1,\"volume\":\"full\"}");
-	fake.room = CORE_ROOM_PROMISED;
+	fake.store_errors = 7;
 	send_to_api(&x, "GET", "/healthz", NULL, NULL);
 	assert_body(&x, 200,
-		    "{\"status\":\"healthy\",\"active_sessions\":1,\"volume\":\"promised\"}");
-	fake.room = CORE_ROOM_OPEN;
+		    "{\"status\":\"healthy\",\"active_sessions\":1,\"lost_volumes\":2,"
+		    "\"store_errors\":7,\"gateway_restarts\":3}");
 	fake.starting = true;
+	fake.gateway_restarts = fake.lost_volumes = 0;
+	fake.store_errors = 0;
 	send_to_api(&x, "GET", "/healthz", NULL, NULL);
 	assert_body(&x, 503, "{\"status\":\"starting\",\"active_sessions\":1}");
+	fake.stopping = true;
+	send_to_api(&x, "GET", "/healthz", NULL, NULL);
+	assert_body(&x, 503, "{\"status\":\"stopping\",\"active_sessions\":1}");
+}
+
+/* The server serves as well as it can, and says what it cannot. */
+static void health_names_each_problem(void **state)
+{
+	static const struct {
+		bool *is;
+		const char *problem, *figures;
+	} cases[] = {
+		{ &fake.silent, "the launcher does not answer: no session can be made or deleted",
+		  "" },
+		{ &fake.builds_fail, "sandboxes cannot be made: commands fail", "" },
+		{ &fake.gateway_missing, "the gateway is down: sandboxes reach nothing",
+		  ",\"gateway\":false" },
+		{ &fake.store_fails, "a database cannot be written", "" },
+	};
+	static const struct {
+		enum core_room room;
+		const char *problem, *word;
+	} rooms[] = {
+		{ CORE_ROOM_FULL, "the volume is full: no session can be made", "full" },
+		{ CORE_ROOM_PROMISED, "the volume is promised away: no session can be made",
+		  "promised" },
+	};
+	static const char form[] = "{\"status\":\"degraded\",\"active_sessions\":1,"
+				   "\"problems\":[\"%s\"]%s}";
+	struct http_exchange x;
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_free_ char *want = mem_printf(form, cases[i].problem, cases[i].figures);
+		*cases[i].is = true;
+		send_to_api(&x, "GET", "/healthz", NULL, NULL);
+		assert_body(&x, 200, want);
+		*cases[i].is = false;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(rooms); i++) {
+		_cleanup_free_ char *figures = mem_printf(",\"volume\":\"%s\"", rooms[i].word);
+		_cleanup_free_ char *want = mem_printf(form, rooms[i].problem, figures);
+		fake.room = rooms[i].room;
+		send_to_api(&x, "GET", "/healthz", NULL, NULL);
+		assert_body(&x, 200, want);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		*cases[i].is = true;
+	send_to_api(&x, "GET", "/healthz", NULL, NULL);
+	json_t *json = fake_json(&x);
+	assert_int_equal(json_array_size(json_object_get(json, "problems")), 5);
+	json_decref(json);
+	fake_exchange_fini(&x);
+	/* A server that stops says so and nothing else. */
 	fake.stopping = true;
 	send_to_api(&x, "GET", "/healthz", NULL, NULL);
 	assert_body(&x, 503, "{\"status\":\"stopping\",\"active_sessions\":1}");
@@ -1124,6 +1179,7 @@ int main(void)
 		TEST(what_the_log_says_of_a_request_is_noted),
 		TEST(a_stopping_server_starts_nothing),
 		TEST(health_needs_no_key),
+		TEST(health_names_each_problem),
 		TEST(the_description_needs_no_key),
 		TEST(usage_tells_limits_and_what_is_left),
 		TEST(the_policy_is_the_tenants),

@@ -393,6 +393,8 @@ void runtime_volume_stat(struct runtime *rt, const char *volume, runtime_stat_fn
 struct runtime_info {
 	const char *name; /* "native" */
 	bool ready;	  /* the launcher has answered */
+	bool silent;	  /* and has not for 10 s, when it was asked */
+	bool builds_fail; /* the last few sandboxes that were asked for could not be made */
 	bool hard_quota;
 	bool counts_shared;  /* a volume's counter has what it shares with another one */
 	uint32_t layers;     /* posture bits that this host offers */

@@ -527,6 +527,11 @@ static uint64_t count_store_errors(void *data)
 	return stores_errors(data);
 }
 
+static bool store_fails(void *data)
+{
+	return stores_failing(data);
+}
+
 static int open_server(struct daemon *d, struct err *err)
 {
 	const struct config_settings *s = config_settings(d->config);
@@ -541,6 +546,7 @@ static int open_server(struct daemon *d, struct err *err)
 		.snapshots = s->snapshots,
 		.snapshot_days = (int64_t)s->snapshot_days,
 		.store_errors = count_store_errors,
+		.store_fails = store_fails,
 		.store_data = &d->stores,
 	};
 	int r = api_open(&api, d->core, &d->api, err);

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an operator sees of a running server: metrics, health, the log."""
 
+import contextlib
 import json
 import os
 import re
+import resource
 import socket
+import time
 
 import pytest
 
@@ -55,6 +58,72 @@ def asked(port, request):
     with socket.create_connection(("127.0.0.1", port), 10) as s:
         s.sendall(request)
         return harness.read_raw(s)
+
+
+# ---- Health ------------------------------------------------------------------------------------
+
+
+def kill_twice(server, name):
+    """A process that ended within a second of its start is started a second after that."""
+    for _ in range(2):
+        (pid,) = harness.wait_until(lambda: server.process_of(name), 10, "there is one")
+        os.kill(pid, 9)
+        harness.wait_until(lambda: pid not in server.process_of(name), 10, "it is gone")
+
+
+def test_a_gateway_that_is_down_is_said_and_forgotten():
+    why = egress.missing()
+    if why:
+        pytest.skip(why)
+    with egress.World() as world:
+        server = world.server
+        harness.wait_until(lambda: server.get("/healthz").json["status"] == "healthy", 10, "a gateway")
+        kill_twice(server, "airlock-gateway")
+        answer = server.get("/healthz")
+        assert answer.status == 200
+        assert answer.json["status"] == "degraded"
+        assert answer.json["problems"] == ["the gateway is down: sandboxes reach nothing"]
+        harness.wait_until(lambda: server.get("/healthz").json["status"] == "healthy", 10, "a new one")
+
+
+def test_sandboxes_that_cannot_be_made_are_said(servers):
+    server = servers.get({"SANDBOX_POOL": "0"})
+    session = server.create()
+    server.exec(session, "true")
+    assert server.get("/healthz").json["status"] == "healthy"
+    kill_twice(server, "airlock-builder")
+    path = "/v1/sessions/%s/exec" % session
+    statuses = {server.post(path, {"command": "true"}).status for _ in range(3)}
+    assert statuses == {503}
+    answer = server.get("/healthz")
+    assert (answer.status, answer.json["status"]) == (200, "degraded")
+    assert answer.json["problems"] == ["sandboxes cannot be made: commands fail"]
+    harness.wait_until(lambda: server.post(path, {"command": "true"}).status == 200, 10, "a builder")
+    assert server.get("/healthz").json["status"] == "healthy"
+
+
+def test_health_is_answered_within_a_second_whatever_runs(server):
+    session = server.create()
+    slowest = 0.0
+    big = json.dumps({"path": "big", "content": "x" * (40 << 20)}).encode()
+    send = {"Content-Type": "application/json"}
+    work = [
+        lambda: server.exec(session, "yes | head -c 30000000; yes >&2 | head -c 1000", 30),
+        lambda: server.exec(session, "while :; do :; done & while :; do :; done", 3),
+        lambda: server.post("/v1/sessions/%s/write" % session, raw=big, headers=send),
+        lambda: server.create(),
+    ]
+    with contextlib.ExitStack() as stack:
+        for job in work * 2:
+            stack.enter_context(harness.in_background(job))
+        for _ in range(40):
+            began = time.monotonic()
+            assert server.get("/healthz", key=None).status == 200
+            slowest = max(slowest, time.monotonic() - began)
+            time.sleep(0.05)
+    assert slowest < 1
+    for made in server.get("/v1/sessions").json["sessions"]:
+        server.delete("/v1/sessions/" + made["session_id"])
 
 
 # ---- Metrics -----------------------------------------------------------------------------------
