@@ -86,7 +86,9 @@ struct fake_core {
 	unsigned lost_volumes, gateway_restarts;
 	bool gateway_missing;
 	enum core_room room;
-	unsigned lookups; /* of sessions */
+	char request[24];      /* on whose behalf calls are made now */
+	char exec_request[24]; /* and the last command was */
+	unsigned lookups;      /* of sessions */
 	unsigned touches;
 	/* The last call */
 	session_fn session_done;

@@ -339,8 +339,12 @@ static enum verdict step_limits(struct request *r)
 /* 10 */
 static enum verdict step_operation(struct request *r)
 {
+	struct core *c = r->api->core;
+
 	assert(r->match.route->handle);
+	core_on_behalf(c, http_exchange_id(r->x));
 	r->match.route->handle(r);
+	core_on_behalf(c, "");
 	return OVER;
 }
 

@@ -387,6 +387,12 @@ static void what_the_log_says_of_a_request_is_noted(void **state)
 	assert_string_equal(x.note.word, "not_found");
 	assert_string_equal(x.note.tenant, "");
 	fake_exchange_fini(&x);
+	/* The core knows for whom it works, as long as it is asked. */
+	send_to_api(&x, "POST", SESSION "/exec", as_a, EXEC_BODY);
+	assert_string_equal(fake.exec_request, "req_0000000000000000");
+	assert_string_equal(fake.request, "");
+	fake.exec_ops.done(fake.data, NULL, &(struct err){ .slug = "busy" });
+	fake_exchange_fini(&x);
 	fake.stopping = true;
 	send_to_api(&x, "POST", SESSION "/exec", as_a, EXEC_BODY);
 	assert_string_equal(routes[x.note.route - 1].pattern, "/v1/sessions/{session_id}/exec");

@@ -2,6 +2,7 @@
 #include "core/core.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -179,6 +180,11 @@ void core_close(struct core *c, void (*closed)(void *data), void *data)
 		end_all(c);
 	core_flush(c);
 	core_release(c);
+}
+
+void core_on_behalf(struct core *c, const char *request)
+{
+	snprintf(c->origin.request, sizeof(c->origin.request), "%s", request);
 }
 
 const struct core_config *core_config_get(const struct core *c)

@@ -91,6 +91,10 @@ void core_work_get(const struct core *c, struct core_work *ret);
  * fail. Their ends follow. */
 void core_end_work(struct core *c);
 
+/* The request on whose behalf the next calls are made, copied; "": none. Lines of the log about
+ * what comes of them name it, however much later that is. */
+void core_on_behalf(struct core *c, const char *request);
+
 /* ---- Tenants (tenant.c) and the keys of the configuration (key.c; others: key.h) ---- */
 
 /* Adds a static key; the tenant is made when new. */

@@ -62,6 +62,7 @@ static const char cut_off[] = "failed: the server was stopped while it ran";
 struct exec {
 	struct core *c;
 	struct session *s; /* referenced */
+	struct origin origin;
 	struct exec_ops ops;
 	void *data;
 	bool detached, killed;
@@ -412,8 +413,9 @@ static void not_started(struct exec *e, const struct err *err)
 	/* Whatever broke a command whose session was deleted meanwhile, that is the reason. */
 	files_say(&said, e->c, e->s->state == SESSION_READY ? err : &gone, &matter);
 	if (said.slug && strcmp(said.slug, "internal") == 0)
-		log_event(LOG_ERROR, "command_failed", LOG_STR("session", e->s->id),
-			  LOG_STR("tenant", e->s->tenant->name), LOG_STR("why", err->text));
+		log_event(LOG_ERROR, "command_failed", LOG_STR("request", e->origin.request),
+			  LOG_STR("session", e->s->id), LOG_STR("tenant", e->s->tenant->name),
+			  LOG_STR("why", err->text));
 	record(e, &failed);
 	answer(e, &said);
 }
@@ -528,6 +530,7 @@ int exec_start(struct core *c, struct session *s, const struct exec_params *p,
 	struct exec *e = mem_new(1, sizeof(*e));
 	*e = (struct exec){ .c = c,
 			    .s = s,
+			    .origin = c->origin,
 			    .ops = *ops,
 			    .data = data,
 			    .since_us = clock_monotonic_us(),

@@ -23,6 +23,11 @@
 #define JOURNAL_BATCH 32u
 #define COPY_NAMES 8u
 
+/* For the log, in everything that may fail after its call has returned. */
+struct origin {
+	char request[24]; /* "": nobody's */
+};
+
 struct static_key {
 	struct tenant *tenant;
 	char *text; /* owned */
@@ -84,6 +89,7 @@ struct core {
 	struct store *store;	 /* borrowed, outlives the core */
 	struct runtime *runtime; /* borrowed, outlives the core */
 	bool stopping;
+	struct origin origin; /* of the calls that are made now */
 
 	struct tenant *tenants;		/* owned */
 	struct static_key *static_keys; /* owned */

@@ -93,8 +93,13 @@ def test_sandboxes_that_cannot_be_made_are_said(servers):
     assert server.get("/healthz").json["status"] == "healthy"
     kill_twice(server, "airlock-builder")
     path = "/v1/sessions/%s/exec" % session
-    statuses = {server.post(path, {"command": "true"}).status for _ in range(3)}
-    assert statuses == {503}
+    refused = [server.post(path, {"command": "true"}) for _ in range(3)]
+    assert {answer.status for answer in refused} == {503}
+    for answer in refused:
+        (line,) = lines(server, "request", answer.headers["X-Request-Id"])
+        assert (line["level"], line["status"], line["word"]) == ("warn", 503, "no_capacity")
+        assert line["route"] == "POST /v1/sessions/{session_id}/exec"
+        assert (line["tenant"], line["session"]) == ("a", session)
     answer = server.get("/healthz")
     assert (answer.status, answer.json["status"]) == (200, "degraded")
     assert answer.json["problems"] == ["sandboxes cannot be made: commands fail"]
@@ -124,6 +129,60 @@ def test_health_is_answered_within_a_second_whatever_runs(server):
     assert slowest < 1
     for made in server.get("/v1/sessions").json["sessions"]:
         server.delete("/v1/sessions/" + made["session_id"])
+
+
+# ---- The log -----------------------------------------------------------------------------------
+
+
+def lines(server, event, request):
+    """What the log says about this request."""
+    found = []
+    for line in server.log().splitlines():
+        if line.startswith("{"):
+            said = json.loads(line)
+            if said["event"] == event and said.get("request") == request:
+                found.append(said)
+    return found
+
+
+def test_every_answer_has_one_line_for_those_who_look_closely(servers):
+    server = servers.get({"SANDBOX_LOG_LEVEL": "debug"})
+    send = {"X-Request-Id": "edge-0123"}
+    answers = [
+        (server.get("/v1/usage", headers=send), "GET /v1/usage", 200),
+        (server.get("/nothing", headers=send), "none", 404),
+        (server.post("/v1/sessions", {"template": "x"}, headers=send), "POST /v1/sessions", 400),
+        (server.get("/v1/usage", key="wrong", headers=send), "GET /v1/usage", 401),
+    ]
+    ids = [answer.headers["X-Request-Id"] for answer, _, _ in answers]
+    assert len(set(ids)) == len(ids)
+    for answer, route, status in answers:
+        (line,) = lines(server, "request", answer.headers["X-Request-Id"])
+        assert (line["level"], line["route"], line["status"]) == ("debug", route, status)
+        # 127.0.0.1 is a trusted proxy.
+        assert line["proxy_request"] == "edge-0123"
+        assert line.get("tenant") == ("a" if status in (200, 400) else None)
+        assert set(line) <= {
+            "time", "level", "process", "event", "request", "proxy_request", "route", "status", "ms",
+            "word", "tenant", "session",
+        }
+
+
+def test_no_line_holds_what_is_a_tenants(servers):
+    server = servers.get({"SANDBOX_LOG_LEVEL": "debug"})
+    session = server.create()
+    path = "/v1/sessions/%s" % session
+    server.exec(session, "echo mark-command; echo mark-output", env={"A": "mark-env"}, stdin="mark-stdin")
+    server.post(path + "/exec", {"command": "true", "cwd": "mark-cwd"})
+    server.post(path + "/write", {"path": "mark-path/x", "content": "mark-content"})
+    server.get(path + "/read?path=mark-path/x&mark=mark-query")
+    server.get(path + "/read?path=mark-path")
+    server.get("/mark-target", key="mark-key")
+    server.request("PUT", path + "/files?path=mark-upload", raw=b"mark-body")
+    server.delete(path)
+    log = server.log()
+    assert log.count('"event":"request"') > 8
+    assert "mark-" not in log and KEYS["a"] not in log
 
 
 # ---- Metrics -----------------------------------------------------------------------------------
