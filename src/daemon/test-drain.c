@@ -106,7 +106,9 @@ static void it_waits_for_what_runs_and_says_so(void **state)
 	pass(1);
 	assert_int_equal(said("stop_waits"), 1);
 	assert_non_null(strstr(rig.said, "\"seconds_left\":25}"));
-	pass(5000);
+	pass(4999);
+	assert_int_equal(said("stop_waits"), 1);
+	pass(1);
 	assert_int_equal(said("stop_waits"), 2);
 	assert_int_equal(rig.overs, 0);
 	rig.work.any = false;

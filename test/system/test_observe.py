@@ -113,7 +113,7 @@ def test_health_is_answered_within_a_second_whatever_runs(server):
     big = json.dumps({"path": "big", "content": "x" * (40 << 20)}).encode()
     send = {"Content-Type": "application/json"}
     work = [
-        lambda: server.exec(session, "yes | head -c 30000000; yes >&2 | head -c 1000", 30),
+        lambda: server.exec(session, "yes | head -c 30000000; yes | head -c 30000000 >&2", 30),
         lambda: server.exec(session, "while :; do :; done & while :; do :; done", 3),
         lambda: server.post("/v1/sessions/%s/write" % session, raw=big, headers=send),
         lambda: server.create(),

@@ -146,6 +146,8 @@ def test_an_upload_that_has_begun_is_taken():
         term(server)
         (event,) = events(server, "stopping")
         assert (event["transfers"], event["requests"]) == (1, 1)
+        # A server that does not wait would be gone by now.
+        time.sleep(1.5)
         connection.send(b"done")
         answer = connection.getresponse()
         assert (answer.status, json.loads(answer.read())["size_bytes"]) == (200, 8)
