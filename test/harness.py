@@ -206,6 +206,8 @@ class Server:
             "SANDBOX_VOLUME_SIZE_MB": VOLUME_MB,
             "SANDBOX_VOLUME_OVERCOMMIT": "1000",
             "SANDBOX_SESSION_STATE": None if keep else "off",
+            # A test that leaves a command behind does not wait for it; test_stop.py does.
+            "SANDBOX_STOP_SECONDS": "0",
             "AIRLOCK_TEST_OFF": knobs,
         }
         settings.update(env or {})

@@ -103,6 +103,15 @@ void api_handle(void *api, struct http_exchange *x)
 	guard_run(request_new(api, x));
 }
 
+unsigned api_requests(const struct api *a)
+{
+	unsigned n = 0;
+
+	for (const struct request *r = a->requests; r; r = r->next)
+		n++;
+	return n;
+}
+
 /* Not in api_close itself: the server may be calling, and its exchanges end here. */
 static void handle_closed(uv_handle_t *handle)
 {

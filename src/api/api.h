@@ -33,12 +33,15 @@ struct api_config {
 	int64_t snapshot_days;	    /* SANDBOX_SNAPSHOT_RETENTION_DAYS */
 	/* Writes of the store that failed since the start; NULL: nobody counts. */
 	uint64_t (*store_errors)(void *data);
+	bool (*store_fails)(void *data); /* the last write did; with store_errors */
 	void *store_data;
 };
 
 int api_open(const struct api_config *config, struct core *core, struct api **ret, struct err *err);
 /* The handler of the http server (http_handler_fn); api is the struct api. */
 void api_handle(void *api, struct http_exchange *x);
+/* That are not answered, or whose answer is still being sent. */
+unsigned api_requests(const struct api *a);
 /* Requests that still wait for the core are given up before closed comes; closed comes on the loop,
  * never before the call has returned. */
 void api_close(struct api *a, void (*closed)(void *data), void *data);

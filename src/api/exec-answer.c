@@ -101,7 +101,7 @@ static void put_numbers(struct json_out *o, const struct exec_result *result)
 	for (size_t i = 0; i < result->n_warnings; i++)
 		json_out_text(o, NULL, result->warnings[i]);
 	json_out_end_list(o);
-	put_measured(o, "duration_ms", run->duration_ms);
+	put_measured(o, "duration_ms", run->duration_us / 1000);
 	put_measured(o, "cpu_ms", run->cpu_ms);
 	put_measured(o, "peak_memory_bytes", run->peak_memory_bytes);
 	if (result->egress)

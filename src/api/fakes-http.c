@@ -119,6 +119,11 @@ const char *http_exchange_id(const struct http_exchange *x)
 	return "req_0000000000000000";
 }
 
+struct http_note *http_exchange_note(struct http_exchange *x)
+{
+	return &x->note;
+}
+
 bool http_exchange_is_gone(const struct http_exchange *x)
 {
 	return x->gone;

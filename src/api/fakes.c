@@ -161,6 +161,11 @@ struct runtime *core_runtime(const struct core *c)
 	return NULL;
 }
 
+void core_on_behalf(struct core *c, const char *request)
+{
+	snprintf(fake.request, sizeof(fake.request), "%s", request);
+}
+
 bool core_is_stopping(const struct core *c)
 {
 	return fake.stopping;
@@ -305,6 +310,7 @@ int exec_start(struct core *c, struct session *s, const struct exec_params *p,
 	if (fake.exec_fails)
 		return err_slug(err, EINVAL, "secret_name_reserved", "'PATH' is reserved.");
 	fake.execs++;
+	memcpy(fake.exec_request, fake.request, sizeof(fake.request));
 	fake.exec = *p;
 	note_call(fake.actor, str_of(p->actor));
 	fake.exec_ops = *ops;
@@ -467,6 +473,8 @@ void runtime_info_get(struct runtime *rt, struct runtime_info *ret)
 {
 	*ret = (struct runtime_info){ .name = "native",
 				      .ready = !fake.starting,
+				      .silent = fake.silent,
+				      .builds_fail = fake.builds_fail,
 				      .has_gateway = fake.gateway_missing,
 				      .gateway_restarts = fake.gateway_restarts };
 }

@@ -35,6 +35,7 @@ struct http_exchange {
 	void *drained_data;
 	void (*hung_up)(void *data);
 	void *hung_up_data;
+	struct http_note note;
 	/* The answer */
 	bool begun, ended, aborted;
 	int status;
@@ -80,10 +81,14 @@ struct fake_core {
 	struct tenant a, b;
 	struct session session; /* "sbx_0123456789ab" of a, while has_session */
 	bool has_session, stopping, starting;
+	bool builds_fail, silent, store_fails;
+	uint64_t store_errors;
 	unsigned lost_volumes, gateway_restarts;
 	bool gateway_missing;
 	enum core_room room;
-	unsigned lookups; /* of sessions */
+	char request[24];      /* on whose behalf calls are made now */
+	char exec_request[24]; /* and the last command was */
+	unsigned lookups;      /* of sessions */
 	unsigned touches;
 	/* The last call */
 	session_fn session_done;

@@ -13,6 +13,7 @@
 #include "api/guard.h"
 
 #include <assert.h>
+#include <stdio.h>
 
 #include "api/request.h"
 #include "base/clock.h"
@@ -25,6 +26,9 @@ enum verdict {
 	PASS,
 	OVER, /* answered, or somebody else goes on: r must not be touched */
 };
+
+/* For the log, in which a name that is cut is better than none. */
+#define note_text(to, text) snprintf((to), sizeof(to), "%s", (text))
 
 static struct str host_name(struct str host)
 {
@@ -55,8 +59,10 @@ static enum verdict step_route(struct request *r)
 	const struct http_head *head = http_exchange_head(r->x);
 
 	route_find(head->method, head->path, &r->arena, &r->match);
-	if (r->match.route)
+	if (r->match.route) {
+		http_exchange_note(r->x)->route = (unsigned)(r->match.route - routes) + 1;
 		return PASS;
+	}
 	if (r->match.path_known)
 		request_fail_method(r);
 	else
@@ -110,6 +116,7 @@ static enum verdict step_key(struct request *r)
 	if (key.data && key_find(r->api->core, key, &who)) {
 		r->tenant = who.tenant;
 		r->key = who.key;
+		note_text(http_exchange_note(r->x)->tenant, who.tenant->name);
 		return PASS;
 	}
 	request_fail(r, "unauthenticated", NULL);
@@ -184,6 +191,7 @@ static enum verdict find_session(struct request *r)
 	if (!s || s->tenant != r->tenant)
 		return session_refused(r, s);
 	r->session = s;
+	note_text(http_exchange_note(r->x)->session, s->id);
 	return PASS;
 }
 
@@ -331,8 +339,12 @@ static enum verdict step_limits(struct request *r)
 /* 10 */
 static enum verdict step_operation(struct request *r)
 {
+	struct core *c = r->api->core;
+
 	assert(r->match.route->handle);
+	core_on_behalf(c, http_exchange_id(r->x));
 	r->match.route->handle(r);
+	core_on_behalf(c, "");
 	return OVER;
 }
 

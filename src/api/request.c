@@ -106,6 +106,7 @@ static void reply_error(struct request *r, const struct error_row *row, struct s
 	}
 	if (extra.name.data)
 		headers[reply.n_headers++] = extra;
+	http_exchange_note(r->x)->word = row->slug;
 	struct json_out o = request_json(r);
 	buf_put_text(o.buf, "{\"detail\":");
 	buf_put_str(o.buf, detail);

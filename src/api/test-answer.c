@@ -88,7 +88,7 @@ static void make(struct answer *a, const struct form_case *c, struct runtime_exe
 		.exit_code = c->exit_code,
 		.timed_out = c->timed_out,
 		.oom_killed = c->oom_killed,
-		.duration_ms = 12,
+		.duration_us = 12000,
 		.cpu_ms = 7,
 		.peak_memory_bytes = -1,
 		.streams = { fake_output(c->out, 0, 0), fake_output(c->err, 0, 0) },

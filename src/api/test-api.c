@@ -26,9 +26,21 @@ static struct api *api;
 static const char *const as_a[] = { "X-Api-Key: key-a", "Content-Type: application/json", NULL };
 static const char *const as_b[] = { "x-api-key: key-b", NULL };
 
+static uint64_t count_errors(void *data)
+{
+	return fake.store_errors;
+}
+
+static bool store_fails(void *data)
+{
+	return fake.store_fails;
+}
+
 static int start(void **state)
 {
 	struct api_config config = { .loop = &loop,
+				     .store_errors = count_errors,
+				     .store_fails = store_fails,
 				     .write_max = 64u * MIB,
 				     .upload_max = 50u * MIB,
 				     .preview_domain = "preview.example.net:8443",
@@ -366,6 +378,39 @@ static void hosts_of_the_preview_domain_see_no_api(void **state)
 	}
 }
 
+static void what_the_log_says_of_a_request_is_noted(void **state)
+{
+	struct http_exchange x;
+
+	send_to_api(&x, "GET", "/v1/nothing", as_a, NULL);
+	assert_int_equal(x.note.route, 0);
+	assert_string_equal(x.note.word, "not_found");
+	assert_string_equal(x.note.tenant, "");
+	fake_exchange_fini(&x);
+	/* The core knows for whom it works, as long as it is asked. */
+	send_to_api(&x, "POST", SESSION "/exec", as_a, EXEC_BODY);
+	assert_string_equal(fake.exec_request, "req_0000000000000000");
+	assert_string_equal(fake.request, "");
+	fake.exec_ops.done(fake.data, NULL, &(struct err){ .slug = "busy" });
+	fake_exchange_fini(&x);
+	fake.stopping = true;
+	send_to_api(&x, "POST", SESSION "/exec", as_a, EXEC_BODY);
+	assert_string_equal(routes[x.note.route - 1].pattern, "/v1/sessions/{session_id}/exec");
+	assert_string_equal(x.note.word, "stopping");
+	assert_string_equal(x.note.tenant, "a");
+	assert_string_equal(x.note.session, "sbx_0123456789ab");
+	fake_exchange_fini(&x);
+	/* Somebody else's session is not named. */
+	send_to_api(&x, "POST", SESSION "/exec", as_b, EXEC_BODY);
+	assert_string_equal(x.note.tenant, "b");
+	assert_string_equal(x.note.session, "");
+	fake_exchange_fini(&x);
+	send_to_api(&x, "GET", "/healthz", NULL, NULL);
+	assert_int_equal(x.status, 503);
+	assert_null(x.note.word);
+	fake_exchange_fini(&x);
+}
+
 static void a_stopping_server_starts_nothing(void **state)
 {
 	struct http_exchange x;
@@ -396,29 +441,72 @@ static void health_needs_no_key(void **state)
 	assert_body(&x, 200, "{\"status\":\"healthy\",\"active_sessions\":1}");
 	send_to_api(&x, "HEAD", "/healthz", NULL, NULL);
 	assert_body(&x, 200, "{\"status\":\"healthy\",\"active_sessions\":1}");
-	fake.gateway_missing = true;
+	/* What only wants an eye is no problem. */
 	fake.gateway_restarts = 3;
-	send_to_api(&x, "GET", "/healthz", NULL, NULL);
-	assert_body(&x, 200,
-		    "{\"status\":\"healthy\",\"active_sessions\":1,\"gateway\":false,\"gateway_"
-		    "restarts\":3}");
-	fake.gateway_restarts = 0;
-	fake.gateway_missing = false;
 	fake.lost_volumes = 2;
-	send_to_api(&x, "GET", "/healthz", NULL, NULL);
-	assert_body(&x, 200, "{\"status\":\"healthy\",\"active_sessions\":1,\"lost_volumes\":2}");
-	fake.lost_volumes = 0;
-	fake.room = CORE_ROOM_FULL;
-	send_to_api(&x, "GET", "/healthz", NULL, NULL);
-	assert_body(&x, 200, "{\"status\":\"healthy\",\"active_sessions\":1,\"volume\":\"full\"}");
-	fake.room = CORE_ROOM_PROMISED;
+	fake.store_errors = 7;
 	send_to_api(&x, "GET", "/healthz", NULL, NULL);
 	assert_body(&x, 200,
-		    "{\"status\":\"healthy\",\"active_sessions\":1,\"volume\":\"promised\"}");
-	fake.room = CORE_ROOM_OPEN;
+		    "{\"status\":\"healthy\",\"active_sessions\":1,\"lost_volumes\":2,"
+		    "\"store_errors\":7,\"gateway_restarts\":3}");
 	fake.starting = true;
+	fake.gateway_restarts = fake.lost_volumes = 0;
+	fake.store_errors = 0;
 	send_to_api(&x, "GET", "/healthz", NULL, NULL);
 	assert_body(&x, 503, "{\"status\":\"starting\",\"active_sessions\":1}");
+	fake.stopping = true;
+	send_to_api(&x, "GET", "/healthz", NULL, NULL);
+	assert_body(&x, 503, "{\"status\":\"stopping\",\"active_sessions\":1}");
+}
+
+/* The server serves as well as it can, and says what it cannot. */
+static void health_names_each_problem(void **state)
+{
+	static const struct {
+		bool *is;
+		const char *problem, *figures;
+	} cases[] = {
+		{ &fake.silent, "the launcher does not answer: no session can be made or deleted",
+		  "" },
+		{ &fake.builds_fail, "sandboxes cannot be made: commands fail", "" },
+		{ &fake.gateway_missing, "the gateway is down: sandboxes reach nothing",
+		  ",\"gateway\":false" },
+		{ &fake.store_fails, "a database cannot be written", "" },
+	};
+	static const struct {
+		enum core_room room;
+		const char *problem, *word;
+	} rooms[] = {
+		{ CORE_ROOM_FULL, "the volume is full: no session can be made", "full" },
+		{ CORE_ROOM_PROMISED, "the volume is promised away: no session can be made",
+		  "promised" },
+	};
+	static const char form[] = "{\"status\":\"degraded\",\"active_sessions\":1,"
+				   "\"problems\":[\"%s\"]%s}";
+	struct http_exchange x;
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_free_ char *want = mem_printf(form, cases[i].problem, cases[i].figures);
+		*cases[i].is = true;
+		send_to_api(&x, "GET", "/healthz", NULL, NULL);
+		assert_body(&x, 200, want);
+		*cases[i].is = false;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(rooms); i++) {
+		_cleanup_free_ char *figures = mem_printf(",\"volume\":\"%s\"", rooms[i].word);
+		_cleanup_free_ char *want = mem_printf(form, rooms[i].problem, figures);
+		fake.room = rooms[i].room;
+		send_to_api(&x, "GET", "/healthz", NULL, NULL);
+		assert_body(&x, 200, want);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		*cases[i].is = true;
+	send_to_api(&x, "GET", "/healthz", NULL, NULL);
+	json_t *json = fake_json(&x);
+	assert_int_equal(json_array_size(json_object_get(json, "problems")), 5);
+	json_decref(json);
+	fake_exchange_fini(&x);
+	/* A server that stops says so and nothing else. */
 	fake.stopping = true;
 	send_to_api(&x, "GET", "/healthz", NULL, NULL);
 	assert_body(&x, 503, "{\"status\":\"stopping\",\"active_sessions\":1}");
@@ -706,7 +794,7 @@ static void finish(struct str out, struct str err_text)
 	struct runtime_exec_result run = { .streams = { fake_output(out, 0, 0),
 							fake_output(err_text, 0, 0) },
 					   .pids_limit_hit = true,
-					   .duration_ms = 2,
+					   .duration_us = 2999,
 					   .cpu_ms = 1,
 					   .peak_memory_bytes = 4096 };
 	struct exec_result result = { .run = &run };
@@ -1094,8 +1182,10 @@ int main(void)
 		TEST(content_type_is_looked_at_with_a_body_only),
 		TEST(the_clock_of_a_session_restarts_on_use_not_on_a_look),
 		TEST(hosts_of_the_preview_domain_see_no_api),
+		TEST(what_the_log_says_of_a_request_is_noted),
 		TEST(a_stopping_server_starts_nothing),
 		TEST(health_needs_no_key),
+		TEST(health_names_each_problem),
 		TEST(the_description_needs_no_key),
 		TEST(usage_tells_limits_and_what_is_left),
 		TEST(the_policy_is_the_tenants),

@@ -53,7 +53,8 @@ static void put_quoted(struct line *l, const char *text)
 			esc[1] = (char)*p;
 			put(l, esc, 2);
 		} else if (*p < 0x20 || *p == 0x7f || (*p >= 0x80 && !is_utf8)) {
-			put(l, esc, (size_t)snprintf(esc, sizeof(esc), "\\u%04x", *p));
+			int n = snprintf(esc, sizeof(esc), "\\u%04x", *p);
+			put(l, esc, (size_t)n);
 		} else {
 			put(l, (const char *)p, 1);
 		}
@@ -66,6 +67,8 @@ static void put_field(struct line *l, const struct log_field *f)
 	size_t before = l->len;
 	char number[32];
 
+	if (f->text && !f->text[0])
+		return;
 	put(l, ",", 1);
 	put_quoted(l, f->name);
 	put(l, ":", 1);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * log: one JSON object per line on stderr: time, level, process, event, then the fields given.
- * Never a secret, never tenant output. The line is built on the stack and written with one
- * write(2); a line that is too long is cut at a field, never in the middle of one. Used by every
- * process but init. No heap.
+ * Never a secret, never tenant output. A field whose text is empty is left out. The line is built
+ * on the stack and written with one write(2); a line that is too long is cut at a field, never in
+ * the middle of one. Used by every process but init. No heap.
  *
  *   log_event(LOG_WARN, "builder_restarted", LOG_INT("status", st), LOG_STR("why", err.text));
  */

@@ -35,7 +35,8 @@ static const char *logged(void (*f)(void))
 
 static void log_plain(void)
 {
-	log_event(LOG_WARN, "thing_happened", LOG_STR("why", "say \"no\"\\"), LOG_INT("n", -5));
+	log_event(LOG_WARN, "thing_happened", LOG_STR("nothing", ""),
+		  LOG_STR("why", "say \"no\"\\"), LOG_INT("n", -5));
 }
 
 static void log_nothing_else(void)

@@ -89,10 +89,10 @@ static void set_environment(const struct embedded *e, const char *dir, const cha
 		const char *name, *value;
 		int replace;
 	} set[] = {
-		{ "SANDBOX_API_KEY", e->key, 1 },   { "SANDBOX_LISTEN", listen, 1 },
-		{ "SANDBOX_STATE_DIR", dir, 1 },    { "SANDBOX_SESSION_STATE", "off", 1 },
-		{ "SANDBOX_POOL", "1", 0 },	    { "SANDBOX_VOLUME_SIZE_MB", "2048", 0 },
-		{ "SANDBOX_LOG_LEVEL", "warn", 0 },
+		{ "SANDBOX_API_KEY", e->key, 1 },	 { "SANDBOX_LISTEN", listen, 1 },
+		{ "SANDBOX_STATE_DIR", dir, 1 },	 { "SANDBOX_SESSION_STATE", "off", 1 },
+		{ "SANDBOX_STOP_SECONDS", "0", 1 },	 { "SANDBOX_POOL", "1", 0 },
+		{ "SANDBOX_VOLUME_SIZE_MB", "2048", 0 }, { "SANDBOX_LOG_LEVEL", "warn", 0 },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(dropped); i++)

@@ -29,7 +29,8 @@ static int bind_tcp(const struct addrinfo *a)
 	return take_fd(&fd);
 }
 
-static int open_tcp(const struct config_listen *l, int *ret_fd, struct err *err)
+static int open_tcp(const char *variable, const struct config_listen *l, int *ret_fd,
+		    struct err *err)
 {
 	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE };
 	struct addrinfo *found;
@@ -39,13 +40,13 @@ static int open_tcp(const struct config_listen *l, int *ret_fd, struct err *err)
 	snprintf(port, sizeof(port), "%u", (unsigned)l->port);
 	int r = getaddrinfo(l->host[0] ? l->host : NULL, port, &hints, &found);
 	if (r != 0)
-		return err_set(err, EADDRNOTAVAIL, "SANDBOX_LISTEN: %s: %s", l->host,
+		return err_set(err, EADDRNOTAVAIL, "%s: %s: %s", variable, l->host,
 			       gai_strerror(r));
 	for (const struct addrinfo *a = found; a && fd < 0; a = a->ai_next)
 		fd = bind_tcp(a);
 	freeaddrinfo(found);
 	if (fd < 0)
-		return err_set(err, -fd, "SANDBOX_LISTEN: cannot bind %s port %u: %s", l->host,
+		return err_set(err, -fd, "%s: cannot bind %s port %u: %s", variable, l->host,
 			       (unsigned)l->port, strerrordesc_np(-fd));
 	*ret_fd = fd;
 	return 0;
@@ -63,32 +64,32 @@ static void remove_stale(const struct sockaddr_un *un)
 		unlink(un->sun_path);
 }
 
-static int open_unix(const char *path, int *ret_fd, struct err *err)
+static int open_unix(const char *variable, const char *path, int *ret_fd, struct err *err)
 {
 	struct sockaddr_un un = { .sun_family = AF_UNIX };
 	_cleanup_fd_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	size_t len = strlen(path);
 
 	if (len >= sizeof(un.sun_path))
-		return err_set(err, ENAMETOOLONG,
-			       "SANDBOX_LISTEN: a socket's path has at most %zu bytes",
-			       sizeof(un.sun_path) - 1);
+		return err_set(err, ENAMETOOLONG, "%s: a socket's path has at most %zu bytes",
+			       variable, sizeof(un.sun_path) - 1);
 	memcpy(un.sun_path, path, len + 1);
 	remove_stale(&un);
 	if (fd < 0 || bind(fd, (const struct sockaddr *)&un, sizeof(un)) < 0 ||
 	    chmod(path, SOCKET_MODE) < 0 || listen(fd, BACKLOG) < 0)
-		return err_errno(err, "SANDBOX_LISTEN: cannot bind %s", path);
+		return err_errno(err, "%s: cannot bind %s", variable, path);
 	*ret_fd = take_fd(&fd);
 	return 0;
 }
 
-int listen_open(const char *text, int *ret_fd, struct err *err)
+int listen_open(const char *variable, const char *text, int *ret_fd, struct err *err)
 {
 	struct config_listen l;
 
 	if (!config_parse_listen(text, &l))
-		return err_set(err, EINVAL, "SANDBOX_LISTEN: use host:port or unix:<path>");
-	return l.path ? open_unix(l.path, ret_fd, err) : open_tcp(&l, ret_fd, err);
+		return err_set(err, EINVAL, "%s: use host:port or unix:<path>", variable);
+	return l.path ? open_unix(variable, l.path, ret_fd, err)
+		      : open_tcp(variable, &l, ret_fd, err);
 }
 
 char *listen_url(const char *text)

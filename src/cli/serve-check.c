@@ -118,6 +118,8 @@ static int take_settings(const struct config_settings *s, struct serve_settings 
 	} texts[] = {
 		{ ret->state_dir, sizeof(ret->state_dir), l->state_dir, "SANDBOX_STATE_DIR" },
 		{ ret->listen, sizeof(ret->listen), l->listen, "SANDBOX_LISTEN" },
+		{ ret->metrics_listen, sizeof(ret->metrics_listen),
+		  l->metrics_listen ? l->metrics_listen : "", "SANDBOX_METRICS_LISTEN" },
 		{ ret->volumes, sizeof(ret->volumes), l->volumes, "SANDBOX_VOLUMES" },
 		{ ret->mode, sizeof(ret->mode), l->mode, "SANDBOX_MODE" },
 	};
@@ -132,6 +134,7 @@ static int take_settings(const struct config_settings *s, struct serve_settings 
 	ret->pids = l->pids;
 	ret->cpu_milli = l->cpu_milli;
 	ret->tmp_mb = l->tmp_mb;
+	ret->stop_s = l->stop_s;
 	int r = take_gateway(l, ret, err);
 	if (r >= 0 && l->tenant_limits_file)
 		r = copy_text(ret->tenant_limits_file, sizeof(ret->tenant_limits_file),
@@ -230,6 +233,7 @@ static bool is_terminated(const struct serve_settings *s)
 {
 	return memchr(s->state_dir, '\0', sizeof(s->state_dir)) &&
 	       memchr(s->listen, '\0', sizeof(s->listen)) &&
+	       memchr(s->metrics_listen, '\0', sizeof(s->metrics_listen)) &&
 	       memchr(s->volumes, '\0', sizeof(s->volumes)) &&
 	       memchr(s->mode, '\0', sizeof(s->mode)) &&
 	       memchr(s->egress_log_dir, '\0', sizeof(s->egress_log_dir)) &&

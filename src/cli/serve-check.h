@@ -13,6 +13,7 @@
 struct serve_settings {
 	char state_dir[PATH_MAX];
 	char listen[PATH_MAX];
+	char metrics_listen[PATH_MAX]; /* "": there is none */
 	char volumes[16];
 	char mode[16];
 	char templates[SERVE_TEMPLATES_MAX]; /* names, each with its NUL, then an empty one */
@@ -23,7 +24,7 @@ struct serve_settings {
 	uint64_t egress_log_days;
 	char import_base[PATH_MAX];	   /* "": the contract's */
 	char tenant_limits_file[PATH_MAX]; /* "": there is none */
-	uint64_t volume_size_mb, memory_mb, pids, cpu_milli, tmp_mb;
+	uint64_t volume_size_mb, memory_mb, pids, cpu_milli, tmp_mb, stop_s;
 };
 
 /* Returns 0 with *ret and *ret_memfd (sealed) filled, or the exit status; it has been said why. */

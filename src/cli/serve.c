@@ -184,8 +184,13 @@ static int hand_on(int fd, struct err *err)
 	return fcntl(fd, F_SETFD, 0) < 0 ? err_errno(err, "fcntl") : 0;
 }
 
-static int exec_launcher(const struct serve_settings *s, int config_fd, int listen_fd,
-			 struct err *err)
+/* The listening sockets; metrics -1: there is none. */
+struct listeners {
+	int api, metrics;
+};
+
+static int exec_launcher(const struct serve_settings *s, int config_fd,
+			 const struct listeners *listeners, struct err *err)
 {
 	_cleanup_free_ char *program = paths_program("airlock-launcher");
 	char *environment[ARRAY_SIZE(kept_variables) + 1] = { NULL };
@@ -197,12 +202,15 @@ static int exec_launcher(const struct serve_settings *s, int config_fd, int list
 	a.words[a.n++] = mem_dup("airlock-launcher");
 	add(&a, "--state-dir", mem_dup(s->state_dir));
 	add_number(&a, "--config-fd", (uint64_t)config_fd);
-	add_number(&a, "--listen-fd", (uint64_t)listen_fd);
+	add_number(&a, "--listen-fd", (uint64_t)listeners->api);
+	if (listeners->metrics >= 0)
+		add_number(&a, "--metrics-fd", (uint64_t)listeners->metrics);
 	add(&a, "--user", mem_dup(USER));
 	add_number(&a, "--memory-mb", s->memory_mb);
 	add_number(&a, "--pids", s->pids);
 	add_number(&a, "--cpu-milli", s->cpu_milli);
 	add_number(&a, "--tmp-mb", s->tmp_mb);
+	add_number(&a, "--stop-seconds", s->stop_s);
 	add(&a, "--volumes", mem_dup(s->volumes));
 	add_number(&a, "--volume-size-mb", s->volume_size_mb);
 	add(&a, "--mode", mem_dup(s->mode));
@@ -231,7 +239,9 @@ static int exec_launcher(const struct serve_settings *s, int config_fd, int list
 	if (r >= 0)
 		r = hand_on(config_fd, err);
 	if (r >= 0)
-		r = hand_on(listen_fd, err);
+		r = hand_on(listeners->api, err);
+	if (r >= 0 && listeners->metrics >= 0)
+		r = hand_on(listeners->metrics, err);
 	if (r < 0)
 		return r;
 	execve(program, a.words, environment);
@@ -242,16 +252,18 @@ static int exec_launcher(const struct serve_settings *s, int config_fd, int list
 
 static int start(const struct serve_settings *s, int config_fd, struct err *err)
 {
-	_cleanup_fd_ int listen_fd = -1;
+	_cleanup_fd_ int listen_fd = -1, metrics_fd = -1;
 	_cleanup_free_ char *url = listen_url(s->listen);
 	int r = make_state_dir(s->state_dir, err);
 
 	if (r >= 0)
-		r = listen_open(s->listen, &listen_fd, err);
+		r = listen_open("SANDBOX_LISTEN", s->listen, &listen_fd, err);
+	if (r >= 0 && s->metrics_listen[0])
+		r = listen_open("SANDBOX_METRICS_LISTEN", s->metrics_listen, &metrics_fd, err);
 	if (r < 0)
 		return r;
 	notify_start(url);
-	return exec_launcher(s, config_fd, listen_fd, err);
+	return exec_launcher(s, config_fd, &(struct listeners){ listen_fd, metrics_fd }, err);
 }
 
 int serve_become(const struct serve_request *request)

@@ -260,22 +260,22 @@ static void a_listener_can_be_opened_and_its_stale_file_replaced(void **state)
 	assert_non_null(mkdtemp(dir));
 	_cleanup_free_ char *text = mem_printf("unix:%s/s", dir);
 	_cleanup_free_ char *file = mem_printf("unix:%s/f", dir);
-	assert_int_equal(listen_open(text, &fd, &err), 0);
+	assert_int_equal(listen_open("X", text, &fd, &err), 0);
 	/* Somebody listens there. */
-	assert_true(listen_open(text, &again, &err) < 0);
+	assert_true(listen_open("X", text, &again, &err) < 0);
 	close(fd);
-	assert_int_equal(listen_open(text, &fd, &err), 0);
+	assert_int_equal(listen_open("X", text, &fd, &err), 0);
 	close(fd);
 	unlink(text + 5);
 	/* Anything else at the place is left alone. */
 	FILE *f = fopen(file + 5, "w");
 	assert_non_null(f);
 	fclose(f);
-	assert_true(listen_open(file, &fd, &err) < 0);
+	assert_true(listen_open("X", file, &fd, &err) < 0);
 	assert_int_equal(access(file + 5, F_OK), 0);
 	unlink(file + 5);
 	rmdir(dir);
-	assert_int_equal(listen_open("127.0.0.1:0", &fd, &err) < 0 ? 1 : (close(fd), 0), 1);
+	assert_int_equal(listen_open("X", "127.0.0.1:0", &fd, &err) < 0 ? 1 : (close(fd), 0), 1);
 }
 
 static void names_of_images_are_plain(void **state)

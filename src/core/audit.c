@@ -200,7 +200,7 @@ static void on_pruned(void *data, uint32_t n, const struct err *err)
 {
 	struct core *c = data;
 
-	if (!err && n && !c->closed)
+	if (!err && n && !c->stopping)
 		prune(c);
 	core_release(c);
 }

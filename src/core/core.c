@@ -2,6 +2,7 @@
 #include "core/core.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -107,6 +108,7 @@ int core_open(uv_loop_t *loop, const struct core_config *config, struct store *s
 	c->store = store;
 	c->runtime = runtime;
 	c->limits_all = TENANT_LIMITS_DEFAULT;
+	exec_counts_init(c);
 	int r = keys_load(c, err);
 	if (r >= 0)
 		r = audit_load(c, err);
@@ -173,14 +175,17 @@ void core_close(struct core *c, void (*closed)(void *data), void *data)
 	c->closed = closed;
 	c->closed_data = data;
 	uv_timer_stop(&c->timers[TIMER_SWEEP]);
-	execs_kill(c);
-	imports_end(c, NULL);
-	files_expire(c, INT64_MAX);
+	core_end_work(c);
 	endings_hurry(c);
 	if (c->config.ephemeral)
 		end_all(c);
 	core_flush(c);
 	core_release(c);
+}
+
+void core_on_behalf(struct core *c, const char *request)
+{
+	snprintf(c->origin.request, sizeof(c->origin.request), "%s", request);
 }
 
 const struct core_config *core_config_get(const struct core *c)
@@ -201,4 +206,20 @@ void core_stop(struct core *c)
 bool core_is_stopping(const struct core *c)
 {
 	return c->stopping;
+}
+
+void core_work_get(const struct core *c, struct core_work *ret)
+{
+	*ret = (struct core_work){ .commands = execs_count(c),
+				   .imports = imports_count(c),
+				   .any = c->in_flight > 0 };
+	for (const struct tenant *t = c->tenants; t; t = t->next)
+		ret->transfers += t->files[FILES_SLOW].running;
+}
+
+void core_end_work(struct core *c)
+{
+	execs_kill(c);
+	imports_end(c, NULL);
+	files_expire(c, INT64_MAX);
 }

@@ -15,6 +15,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/metrics.h"
 #include "base/str.h"
 #include "core/runtime.h"
 #include "core/tenant.h"
@@ -77,9 +78,23 @@ unsigned core_lost_volumes(const struct core *c);
 enum core_room { CORE_ROOM_OPEN, CORE_ROOM_FULL, CORE_ROOM_PROMISED };
 enum core_room core_room(const struct core *c);
 
-/* From now on no session is made ("stopping"). */
+/* From now on nothing new begins ("stopping"); what is under way goes on. */
 void core_stop(struct core *c);
 bool core_is_stopping(const struct core *c);
+/* What is under way, whether a client waits for it or not. */
+struct core_work {
+	unsigned commands, imports;
+	unsigned transfers; /* uploads, downloads, archives */
+	bool any;	    /* these, or anything else that is not finished */
+};
+void core_work_get(const struct core *c, struct core_work *ret);
+/* After core_stop: commands are killed, which is on record as a failure, imports and calls in line
+ * fail. Their ends follow. */
+void core_end_work(struct core *c);
+
+/* The request on whose behalf the next calls are made, copied; "": none. Lines of the log about
+ * what comes of them name it, however much later that is. */
+void core_on_behalf(struct core *c, const char *request);
 
 /* ---- Tenants (tenant.c) and the keys of the configuration (key.c; others: key.h) ---- */
 
@@ -219,6 +234,23 @@ int exec_start(struct core *c, struct session *s, const struct exec_params *p,
 void exec_detach(struct exec *e);
 /* Ends the command now; done follows. */
 void exec_kill(struct exec *e);
+
+enum exec_outcome {
+	EXEC_OUTCOME_OK,     /* it ran to its end, whatever its exit code */
+	EXEC_OUTCOME_FAILED, /* it did not run, or was ended by us */
+	EXEC_OUTCOME_TIMEOUT,
+	EXEC_OUTCOME_OOM,
+	EXEC_OUTCOMES,
+};
+
+/* Of the commands that exec_start took, since the start. */
+struct exec_counts {
+	uint64_t outcomes[EXEC_OUTCOMES];
+	struct metrics_histogram seconds;  /* that commands ran, those that ran */
+	struct metrics_histogram overhead; /* all else from exec_start to done, waiting included */
+};
+
+const struct exec_counts *exec_counts_get(const struct core *c);
 
 /* ---- Files (files.c) ---- */
 

@@ -174,14 +174,17 @@ static void give_back_done(void *data, const struct err *err)
 }
 
 /* What runtime and store say is for the log; the client gets the words of the contract. */
-static void say_failed(struct err *said, const struct session *s, const struct err *err)
+static void say_failed(struct err *said, const struct create *cr, const struct err *err)
 {
+	const struct session *s = cr->s;
+
 	if (err->slug && strcmp(err->slug, "no_capacity") == 0) {
 		create_no_capacity(said);
 		return;
 	}
-	log_event(LOG_ERROR, "session_create_failed", LOG_STR("session", s->id),
-		  LOG_STR("tenant", s->tenant->name), LOG_STR("why", err->text));
+	log_event(LOG_ERROR, "session_create_failed", LOG_STR("request", cr->origin.request),
+		  LOG_STR("session", s->id), LOG_STR("tenant", s->tenant->name),
+		  LOG_STR("why", err->text));
 	/* The store gives no slug: a disk that is full now may have room again soon. EAGAIN: a role
 	 * of the launcher is being restarted. */
 	if (!err->slug || strcmp(err->slug, "busy") == 0 || err->code == EAGAIN)
@@ -196,7 +199,7 @@ void create_failed(struct create *cr, const struct err *err)
 	struct session *s = cr->s;
 	struct err said;
 
-	say_failed(&said, s, err);
+	say_failed(&said, cr, err);
 	room_give_back(c, cr->taken);
 	cr->taken = 0;
 	session_ref(s);
@@ -423,6 +426,7 @@ void create_open(struct create *cr)
 {
 	struct core *c = cr->c;
 
+	cr->origin = c->origin;
 	cr->started_us = clock_monotonic_us();
 	cr->open_next = c->creates_open;
 	if (cr->open_next)

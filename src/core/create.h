@@ -17,6 +17,7 @@ struct create {
 	session_fn fn;	   /* NULL: answered */
 	void *data;
 	struct err err;
+	struct origin origin;
 	struct later later;
 	struct snapshot *from;		      /* referenced; NULL: none */
 	char source[SESSION_ID_LEN + 1];      /* what its workspace is a copy of; "": nothing */

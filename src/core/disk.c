@@ -18,7 +18,7 @@
 
 uint64_t disk_bound_of_run(const struct core *c, const struct runtime_exec_result *run)
 {
-	int64_t ms = run->cpu_ms >= 0 ? run->cpu_ms : run->duration_ms;
+	int64_t ms = run->cpu_ms >= 0 ? run->cpu_ms : run->duration_us / 1000;
 	uint64_t bound = ((uint64_t)(ms > 0 ? ms : 0) + 1) * BYTES_PER_CPU_MS;
 	uint64_t peak = run->peak_memory_bytes > 0 ? (uint64_t)run->peak_memory_bytes : UINT64_MAX;
 

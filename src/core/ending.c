@@ -28,6 +28,7 @@ struct ending {
 	unsigned steps; /* that are still to come */
 	unsigned tries;
 	bool volume_gone;
+	struct origin origin;
 	struct ending *next; /* waiting for another try */
 };
 
@@ -99,8 +100,9 @@ static void on_volume_gone(void *data, const struct err *err)
 		return;
 	}
 	if (err)
-		log_event(LOG_ERROR, "session_delete_failed", LOG_STR("session", e->s->id),
-			  LOG_STR("tenant", e->s->tenant->name), LOG_STR("why", err->text));
+		log_event(LOG_ERROR, "session_delete_failed", LOG_STR("request", e->origin.request),
+			  LOG_STR("session", e->s->id), LOG_STR("tenant", e->s->tenant->name),
+			  LOG_STR("why", err->text));
 	step(e);
 }
 
@@ -114,7 +116,9 @@ void session_end(struct core *c, struct session *s, session_fn fn, void *data)
 {
 	struct ending *e = mem_new(1, sizeof(*e));
 
-	*e = (struct ending){ .c = c, .s = s, .fn = fn, .data = data, .steps = 2 };
+	*e = (struct ending){
+		.c = c, .s = s, .fn = fn, .data = data, .steps = 2, .origin = c->origin
+	};
 	session_ref(s);
 	core_hold(c);
 	s->retry = false;

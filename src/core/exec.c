@@ -57,12 +57,18 @@ static const char *const reserved_names[] = {
 static const char *const reserved_prefixes[] = { "LC_", "LD_", "PIP_", "BASH_FUNC_" };
 static const char reserved_suffix[] = "_PROXY";
 
+static const char cut_off[] = "failed: the server was stopped while it ran";
+
 struct exec {
 	struct core *c;
 	struct session *s; /* referenced */
+	struct origin origin;
 	struct exec_ops ops;
 	void *data;
 	bool detached, killed;
+	bool started;
+	bool stopped;	  /* it was ended because the server stops */
+	int64_t since_us; /* monotonic */
 	uint32_t timeout_s;
 	char *cwd;			   /* owned; for the texts of errors */
 	struct runtime_exec *run;	   /* NULL: done, or not started yet */
@@ -184,7 +190,9 @@ static void put_warnings(const struct exec *e, struct exec_result *r)
 		warn(r, "Execution exceeded %us limit.", e->timeout_s);
 		return;
 	}
-	if (run->oom_killed)
+	if (e->stopped)
+		warn(r, "The server was stopped before the command had ended.");
+	else if (run->oom_killed)
 		warn(r, "Process killed by cgroups (Memory limit exceeded).");
 	else if (run->exit_code == 137)
 		warn(r, "Process was killed (exit 137, SIGKILL), most likely for exceeding the "
@@ -260,12 +268,54 @@ static void exec_free(struct exec *e)
 	core_release(c);
 }
 
+/* From a shell that says one word to the longest time-out, 60 s; 15 s is the default. */
+static const uint32_t seconds_us[] = { 2500,	 5000,	   10000,    25000,   50000,   100000,
+				       250000,	 500000,   1000000,  2500000, 5000000, 10000000,
+				       15000000, 30000000, 60000000, 0 };
+/* A command with a ready sandbox costs some milliseconds; without one about as many again; then
+ * comes the waiting of a crowd, 20 s at most. */
+static const uint32_t overhead_us[] = { 1000,	 2000,	  3000,	    4000,     6000,
+					10000,	 20000,	  50000,    100000,   250000,
+					1000000, 5000000, 10000000, 20000000, 0 };
+
+void exec_counts_init(struct core *c)
+{
+	c->exec_counts.seconds.bounds_us = seconds_us;
+	c->exec_counts.overhead.bounds_us = overhead_us;
+}
+
+const struct exec_counts *exec_counts_get(const struct core *c)
+{
+	return &c->exec_counts;
+}
+
+static enum exec_outcome outcome_of(const struct exec *e)
+{
+	if (e->result.timed_out)
+		return EXEC_OUTCOME_TIMEOUT;
+	if (e->result.oom_killed)
+		return EXEC_OUTCOME_OOM;
+	return e->err || e->killed ? EXEC_OUTCOME_FAILED : EXEC_OUTCOME_OK;
+}
+
+static void count(const struct exec *e)
+{
+	struct exec_counts *counts = &e->c->exec_counts;
+	int64_t whole_us = clock_monotonic_us() - e->since_us;
+
+	counts->outcomes[outcome_of(e)]++;
+	metrics_observe(&counts->overhead, whole_us - e->result.duration_us);
+	if (!e->err)
+		metrics_observe(&counts->seconds, e->result.duration_us);
+}
+
 static void tell(struct exec *e)
 {
 	struct exec_result result = { .run = &e->result,
 				      .timeout_s = e->timeout_s,
 				      .egress = e->s->egress.n > 0 };
 
+	count(e);
 	if (!e->detached && e->err) {
 		e->ops.done(e->data, NULL, e->err);
 	} else if (!e->detached) {
@@ -363,27 +413,31 @@ static void not_started(struct exec *e, const struct err *err)
 	/* Whatever broke a command whose session was deleted meanwhile, that is the reason. */
 	files_say(&said, e->c, e->s->state == SESSION_READY ? err : &gone, &matter);
 	if (said.slug && strcmp(said.slug, "internal") == 0)
-		log_event(LOG_ERROR, "command_failed", LOG_STR("session", e->s->id),
-			  LOG_STR("tenant", e->s->tenant->name), LOG_STR("why", err->text));
+		log_event(LOG_ERROR, "command_failed", LOG_STR("request", e->origin.request),
+			  LOG_STR("session", e->s->id), LOG_STR("tenant", e->s->tenant->name),
+			  LOG_STR("why", err->text));
 	record(e, &failed);
 	answer(e, &said);
 }
 
 static void on_done(void *data, struct runtime_exec_result *run, const struct err *err)
 {
+	static const struct err stopping = { .slug = "stopping" };
 	struct exec *e = data;
 
 	settle(e);
-	if (err) {
-		not_started(e, err);
+	if (err || (e->stopped && !e->started)) {
+		not_started(e, err ? err : &stopping);
 		return;
 	}
 	e->result = *run;
 	run->streams[0] = run->streams[1] = NULL; /* taken */
 	run->denied = NULL;
-	usage_add(e->c, e->s->tenant, 0, 1, run->duration_ms);
-	record(e, &(struct audit_outcome){ .exit_code = run->exit_code,
-					   .duration_ms = run->duration_ms,
+	usage_add(e->c, e->s->tenant, 0, 1, run->duration_us / 1000);
+	record(e, &(struct audit_outcome){ .failed = e->stopped,
+					   .detail = e->stopped ? cut_off : NULL,
+					   .exit_code = run->exit_code,
+					   .duration_ms = run->duration_us / 1000,
 					   .timed_out = run->timed_out,
 					   .oom_killed = run->oom_killed });
 	disk_add(e->s, disk_bound_of_run(e->c, run));
@@ -397,6 +451,7 @@ static void on_started(void *data)
 {
 	struct exec *e = data;
 
+	e->started = true;
 	if (!e->detached && e->ops.started)
 		e->ops.started(e->data);
 }
@@ -473,7 +528,13 @@ int exec_start(struct core *c, struct session *s, const struct exec_params *p,
 		return r;
 	environment_fill(&env, s, p);
 	struct exec *e = mem_new(1, sizeof(*e));
-	*e = (struct exec){ .c = c, .s = s, .ops = *ops, .data = data, .timeout_s = p->timeout_s };
+	*e = (struct exec){ .c = c,
+			    .s = s,
+			    .origin = c->origin,
+			    .ops = *ops,
+			    .data = data,
+			    .since_us = clock_monotonic_us(),
+			    .timeout_s = p->timeout_s };
 	core_hold(c);
 	session_ref(s);
 	s->tenant->commands_running++;
@@ -528,6 +589,16 @@ void execs_kill(struct core *c)
 {
 	for (struct exec *e = c->execs, *next; e; e = next) {
 		next = e->next;
+		e->stopped = true;
 		exec_kill(e);
 	}
+}
+
+unsigned execs_count(const struct core *c)
+{
+	unsigned n = 0;
+
+	for (const struct exec *e = c->execs; e; e = e->next)
+		n++;
+	return n;
 }

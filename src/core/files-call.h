@@ -26,7 +26,8 @@ struct files_kind {
 
 struct files_call {
 	struct core *c;
-	struct session *s;	       /* referenced */
+	struct session *s; /* referenced */
+	struct origin origin;
 	char *path_text;	       /* owned */
 	struct str path;	       /* points there */
 	const struct files_kind *kind; /* NULL: read or write */

@@ -142,8 +142,9 @@ void files_call_refuse(struct files_call *f, const struct err *err, uint64_t use
 	/* Whatever broke a call whose session was deleted meanwhile, that is the reason. */
 	files_say(&said, f->c, f->s->state == SESSION_READY ? err : &gone, &matter);
 	if (strcmp(said.slug, "internal") == 0)
-		log_event(LOG_ERROR, "file_call_failed", LOG_STR("session", f->s->id),
-			  LOG_STR("tenant", f->s->tenant->name), LOG_STR("why", err->text));
+		log_event(LOG_ERROR, "file_call_failed", LOG_STR("request", f->origin.request),
+			  LOG_STR("session", f->s->id), LOG_STR("tenant", f->s->tenant->name),
+			  LOG_STR("why", err->text));
 	answer(f, false, STR(""), &said);
 }
 
@@ -280,7 +281,7 @@ static void start_next(struct core *c, struct files_line *line)
 
 static void expire(struct core *c, struct files_line *line, int64_t now_us)
 {
-	struct err busy = { .slug = c->closed ? "stopping" : "busy" };
+	struct err busy = { .slug = now_us == INT64_MAX ? "stopping" : "busy" };
 
 	while (line->first && now_us - line->first->since_us >= WAIT_MAX_US)
 		files_call_refuse(take_first(line), &busy, 0);
@@ -300,6 +301,7 @@ struct files_call *files_call_new(struct core *c, struct session *s, struct str 
 
 	f->c = c;
 	f->s = s;
+	f->origin = c->origin;
 	f->path_text = mem_dup_n(path.data, path.len);
 	f->path = (struct str){ f->path_text, path.len };
 	f->since_us = clock_monotonic_us();

@@ -62,6 +62,7 @@ enum import_state {
 struct import {
 	struct core *c;
 	struct session *s; /* referenced */
+	struct origin origin;
 	struct repository repository;
 	enum import_state state;
 	import_fn fn; /* NULL: detached */
@@ -197,6 +198,15 @@ void imports_end(struct core *c, const struct session *s)
 	}
 }
 
+unsigned imports_count(const struct core *c)
+{
+	unsigned n = 0;
+
+	for (const struct import *im = c->imports_first; im; im = im->next)
+		n++;
+	return n;
+}
+
 void import_detach(struct import *im)
 {
 	im->fn = NULL;
@@ -260,8 +270,9 @@ static void say(struct err *ret, const struct import *im, const struct err *err,
 	else
 		files_say(ret, im->c, err, &matter);
 	if (strcmp(ret->slug, "internal") == 0)
-		log_event(LOG_ERROR, "import_failed", LOG_STR("session", im->s->id),
-			  LOG_STR("tenant", im->s->tenant->name), LOG_STR("why", err->text));
+		log_event(LOG_ERROR, "import_failed", LOG_STR("request", im->origin.request),
+			  LOG_STR("session", im->s->id), LOG_STR("tenant", im->s->tenant->name),
+			  LOG_STR("why", err->text));
 }
 
 static void say_status(struct err *ret, const struct import *im, unsigned status)
@@ -306,7 +317,8 @@ static void say_fetch(struct err *ret, const struct import *im,
 		break;
 	}
 	if (result->end == RUNTIME_FETCH_NO_SPACE)
-		log_event(LOG_ERROR, "import_no_room", LOG_STR("session", im->s->id),
+		log_event(LOG_ERROR, "import_no_room", LOG_STR("request", im->origin.request),
+			  LOG_STR("session", im->s->id),
 			  LOG_STR("why", "the state directory's disk is full"));
 }
 
@@ -405,8 +417,8 @@ static int make_file(struct import *im, struct err *err)
 		err_set(err, ENOSPC, "less than twice SANDBOX_IMPORT_MAX_MB is free in %s",
 			im->c->config.tmp_dir);
 	}
-	log_event(LOG_ERROR, "import_no_room", LOG_STR("session", im->s->id),
-		  LOG_STR("why", err->text));
+	log_event(LOG_ERROR, "import_no_room", LOG_STR("request", im->origin.request),
+		  LOG_STR("session", im->s->id), LOG_STR("why", err->text));
 	return err_slug(err, EAGAIN, "busy", "The server is busy; try again shortly.");
 }
 
@@ -554,6 +566,7 @@ int import_start(struct core *c, struct session *s, const struct import_params *
 	struct import *im = mem_new(1, sizeof(*im));
 	*im = (struct import){ .c = c,
 			       .s = s,
+			       .origin = c->origin,
 			       .repository = repository,
 			       .fn = fn,
 			       .data = data,

@@ -271,6 +271,7 @@ void keys_listen(struct core *c, void (*revoked)(void *data, const struct key *k
 struct issue {
 	struct later later;
 	struct core *c;
+	struct origin origin;
 	struct key *key; /* owned until it is in the table */
 	char *tenant;	 /* owned; its name */
 	bool counted;	 /* among the tenant's keys that are being made */
@@ -315,7 +316,8 @@ static void issue_failed(struct issue *i, const struct err *why)
 {
 	struct err err;
 
-	log_event(LOG_ERROR, "key_not_stored", LOG_STR("why", why->text));
+	log_event(LOG_ERROR, "key_not_stored", LOG_STR("request", i->origin.request),
+		  LOG_STR("why", why->text));
 	err_slug(&err, why->code, "internal", "%s", why->text);
 	issue_end(i, &err);
 }
@@ -418,7 +420,7 @@ void key_issue(struct core *c, struct str tenant, struct str name, key_issued_fn
 	name = str_trim(name);
 	if (!name.len)
 		name = STR("unnamed");
-	*i = (struct issue){ .c = c, .fn = fn, .data = data };
+	*i = (struct issue){ .c = c, .origin = c->origin, .fn = fn, .data = data };
 	i->key = mem_new(1, sizeof(*i->key));
 	i->key->name = mem_dup_n(name.data, name.len);
 	i->key->created_us = clock_wall_us();
@@ -440,6 +442,7 @@ void key_issue(struct core *c, struct str tenant, struct str name, key_issued_fn
 struct revoke {
 	struct later later;
 	struct core *c;
+	struct origin origin;
 	struct key *key; /* NULL: refused with err */
 	struct err err;
 	key_fn fn;
@@ -477,8 +480,8 @@ static void on_revoked(void *data, const struct err *why)
 	/* It would work again after the next start, so it is not called revoked. */
 	v->key->revoked_us = 0;
 	v->key->tenant->keys_active++;
-	log_event(LOG_ERROR, "key_not_revoked", LOG_STR("key", v->key->id),
-		  LOG_STR("why", why->text));
+	log_event(LOG_ERROR, "key_not_revoked", LOG_STR("request", v->origin.request),
+		  LOG_STR("key", v->key->id), LOG_STR("why", why->text));
 	err_slug(&err, why->code, "internal", "%s", why->text);
 	revoke_end(v, &err);
 }
@@ -501,7 +504,7 @@ void key_revoke(struct core *c, const struct tenant *tenant, struct str id, key_
 {
 	struct revoke *v = mem_new(1, sizeof(*v));
 
-	*v = (struct revoke){ .c = c, .fn = fn, .data = data };
+	*v = (struct revoke){ .c = c, .origin = c->origin, .fn = fn, .data = data };
 	core_hold(c);
 	if (check_revoke(v, tenant, id) < 0 || v->key->revoked_us) {
 		v->later.fn = revoke_later;

@@ -23,6 +23,11 @@
 #define JOURNAL_BATCH 32u
 #define COPY_NAMES 8u
 
+/* For the log, in everything that may fail after its call has returned. */
+struct origin {
+	char request[24]; /* "": nobody's */
+};
+
 struct static_key {
 	struct tenant *tenant;
 	char *text; /* owned */
@@ -84,6 +89,7 @@ struct core {
 	struct store *store;	 /* borrowed, outlives the core */
 	struct runtime *runtime; /* borrowed, outlives the core */
 	bool stopping;
+	struct origin origin; /* of the calls that are made now */
 
 	struct tenant *tenants;		/* owned */
 	struct static_key *static_keys; /* owned */
@@ -124,7 +130,8 @@ struct core {
 	int64_t lost_at_us;  /* until then their time is counted */
 	uint64_t audit_last; /* id of the last record */
 
-	struct exec *execs;			     /* in flight */
+	struct exec *execs; /* in flight */
+	struct exec_counts exec_counts;
 	struct import *imports_first, *imports_last; /* in flight, in order */
 	unsigned imports_placed;		     /* of them, those that may have an archive */
 	unsigned imports_waiting;
@@ -237,13 +244,17 @@ void snapshot_ref(struct snapshot *snap);
 void snapshot_unref(struct core *c, struct snapshot *snap);
 
 /* ---- exec.c ---- */
+void exec_counts_init(struct core *c);
+/* The server stops: all end now. */
 void execs_kill(struct core *c);
+unsigned execs_count(const struct core *c);
 /* "exec_limit" when the tenant's command slots are taken. */
 int exec_check_slot(const struct tenant *t, struct err *err);
 
 /* ---- import.c ---- */
 /* Those of one session, or all: what is not unpacking yet ends. */
 void imports_end(struct core *c, const struct session *s);
+unsigned imports_count(const struct core *c);
 /* Ends waits that are too old at this time of the monotonic clock. */
 void imports_expire(struct core *c, int64_t now_us);
 

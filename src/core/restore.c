@@ -22,7 +22,8 @@
 
 struct restore {
 	struct core *c;
-	struct session *s;     /* referenced */
+	struct session *s; /* referenced */
+	struct origin origin;
 	struct snapshot *snap; /* referenced; NULL: there is none */
 	char *path;	       /* owned */
 	snapshot_fn fn;
@@ -118,9 +119,9 @@ static void say(struct err *ret, const struct restore *r, const struct err *err,
 	else
 		files_say(ret, r->c, err, &matter);
 	if (strcmp(ret->slug, "internal") == 0)
-		log_event(LOG_ERROR, "restore_failed", LOG_STR("session", r->s->id),
-			  LOG_STR("tenant", r->s->tenant->name), LOG_STR("snapshot", r->snap->id),
-			  LOG_STR("why", err->text));
+		log_event(LOG_ERROR, "restore_failed", LOG_STR("request", r->origin.request),
+			  LOG_STR("session", r->s->id), LOG_STR("tenant", r->s->tenant->name),
+			  LOG_STR("snapshot", r->snap->id), LOG_STR("why", err->text));
 }
 
 /* ---- The steps, the last first ---- */
@@ -210,7 +211,7 @@ void snapshot_restore(struct core *c, struct session *s, struct str id, struct s
 {
 	struct restore *r = mem_new(1, sizeof(*r));
 
-	*r = (struct restore){ .c = c, .s = s, .fn = fn, .data = data };
+	*r = (struct restore){ .c = c, .s = s, .origin = c->origin, .fn = fn, .data = data };
 	r->later.fn = on_begin;
 	r->path = mem_dup_n(path.data, path.len);
 	r->snap = snapshot_find(c, s->tenant, id);

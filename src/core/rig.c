@@ -350,6 +350,14 @@ struct runtime_exec *runtime_exec_start(struct runtime *rt, const struct runtime
 	return (struct runtime_exec *)call;
 }
 
+void rig_start_commands(struct rig *r)
+{
+	for (struct rig_call *call = r->runtime.first; call; call = call->next) {
+		if (call->kind == RIG_EXEC)
+			call->fn.exec->started(call->data);
+	}
+}
+
 void runtime_exec_kill(struct runtime_exec *exec)
 {
 	((struct rig_call *)exec)->killed = true;

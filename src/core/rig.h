@@ -148,6 +148,9 @@ void rig_settle(struct rig *r);
 void rig_answer(struct rig *r); /* lets held answers go, and settles */
 void rig_advance(struct rig *r, int64_t us);
 
+/* The shells of commands that are held back run now. */
+void rig_start_commands(struct rig *r);
+
 /* A session of t; fails the test when it is refused. */
 struct session *rig_session(struct rig *r, struct tenant *t);
 /* A session of t that may reach these; fails the test when it is refused. */

@@ -16,6 +16,7 @@
 
 #include "base/err.h"
 #include "base/str.h"
+#include "egress/decide.h"
 
 struct runtime;
 struct runtime_egress;
@@ -48,6 +49,10 @@ struct runtime_live {
 /* live == NULL: the gateway did not say, within a second; n counts only with it. Valid during the
  * call. */
 typedef void (*runtime_live_fn)(void *data, const struct runtime_live *live, size_t n);
+
+/* Attempts to reach something that ended with this code, since the start of airlockd or of the
+ * gateway that it found there; without some of the last second. */
+uint64_t runtime_egress_count(const struct runtime *rt, enum egress_code code);
 
 /* Asks for the tunnels that are open now. */
 void runtime_egress_live(struct runtime *rt, struct runtime_egress *e, runtime_live_fn fn,
@@ -92,7 +97,7 @@ struct runtime_exec_result {
 	bool timed_out;
 	bool oom_killed;
 	bool pids_limit_hit;
-	int64_t duration_ms;
+	int64_t duration_us;
 	int64_t cpu_ms;			   /* -1: unknown */
 	int64_t peak_memory_bytes;	   /* -1: unknown */
 	struct runtime_output *streams[2]; /* owned by the result; valid during done only, unless
@@ -388,6 +393,8 @@ void runtime_volume_stat(struct runtime *rt, const char *volume, runtime_stat_fn
 struct runtime_info {
 	const char *name; /* "native" */
 	bool ready;	  /* the launcher has answered */
+	bool silent;	  /* and has not for 10 s, when it was asked */
+	bool builds_fail; /* the last few sandboxes that were asked for could not be made */
 	bool hard_quota;
 	bool counts_shared;  /* a volume's counter has what it shares with another one */
 	uint32_t layers;     /* posture bits that this host offers */

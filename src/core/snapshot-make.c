@@ -25,7 +25,8 @@
 
 struct make {
 	struct core *c;
-	struct session *s;     /* referenced */
+	struct session *s; /* referenced */
+	struct origin origin;
 	struct snapshot *snap; /* owned until it is stored */
 	snapshot_fn fn;
 	void *data;
@@ -132,8 +133,9 @@ static void say(struct make *m, const struct err *err, struct err *ret)
 	bool over = strcmp(slug, "internal") == 0 && m->s->state != SESSION_READY;
 	files_say(ret, m->c, over ? &gone : err, &matter);
 	if (strcmp(ret->slug, "internal") == 0)
-		log_event(LOG_ERROR, "snapshot_failed", LOG_STR("session", m->s->id),
-			  LOG_STR("tenant", m->s->tenant->name), LOG_STR("why", err->text));
+		log_event(LOG_ERROR, "snapshot_failed", LOG_STR("request", m->origin.request),
+			  LOG_STR("session", m->s->id), LOG_STR("tenant", m->s->tenant->name),
+			  LOG_STR("why", err->text));
 }
 
 /* ---- The steps, the last first ---- */
@@ -343,7 +345,7 @@ void snapshot_create(struct core *c, struct session *s, struct str name, struct 
 {
 	struct make *m = mem_new(1, sizeof(*m));
 
-	*m = (struct make){ .c = c, .s = s, .fn = fn, .data = data };
+	*m = (struct make){ .c = c, .s = s, .origin = c->origin, .fn = fn, .data = data };
 	session_ref(s);
 	core_hold(c);
 	if (c->stopping)

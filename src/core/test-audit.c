@@ -108,7 +108,7 @@ static void a_command_is_on_record_with_its_end(void **state)
 	struct session *s = rig_session(r, r->a);
 
 	r->runtime.result.exit_code = 3;
-	r->runtime.result.duration_ms = 1500;
+	r->runtime.result.duration_us = 1500000;
 	run(r, s, STR("echo hi"));
 	r->runtime.result = (struct runtime_exec_result){ .exit_code = -1, .timed_out = true };
 	run(r, s, STR("sleep 99"));
@@ -127,6 +127,24 @@ static void a_command_is_on_record_with_its_end(void **state)
 	assert_int_equal(last->row.exit_code, -1);
 	assert_true(last->row.timed_out);
 	assert_int_equal(log_of(r, r->b)->rows, 0);
+}
+
+static void what_a_stop_has_ended_has_failed(void **state)
+{
+	struct rig *r = *state;
+	struct session *s = rig_session(r, r->a);
+	struct outcome o;
+
+	r->runtime.hold[RIG_EXEC] = true;
+	start(r, s, STR("sleep 50"), &o);
+	rig_start_commands(r);
+	core_stop(r->core);
+	core_end_work(r->core);
+	rig_answer(r);
+	struct log *log = log_of(r, r->a);
+	assert_int_equal(log->rows, 1);
+	assert_true(log->row[0].row.failed);
+	assert_string_equal(log->row[0].detail, "failed: the server was stopped while it ran");
 }
 
 static void what_did_not_start_has_failed(void **state)
@@ -494,6 +512,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		T(a_command_is_on_record_with_its_end),
+		T(what_a_stop_has_ended_has_failed),
 		T(what_did_not_start_has_failed),
 		T(a_long_command_is_cut_between_characters),
 		T(whoever_hangs_up_is_on_record_all_the_same),

@@ -395,13 +395,58 @@ static void a_walk_that_fails_costs_the_warning_and_nothing_else(void **state)
 	assert_int_equal(o.n_warnings, 0);
 }
 
+static void run_with(struct rig *r, struct session *s, struct runtime_exec_result result)
+{
+	r->runtime.result = result;
+	run_true(r, s);
+}
+
+static void commands_are_counted_by_how_they_ended(void **state)
+{
+	struct rig *r = *state;
+	struct session *s = rig_session(r, r->a);
+	const struct exec_counts *counts = exec_counts_get(r->core);
+	struct outcome o = { 0 };
+	struct exec *e;
+	struct err err;
+
+	run_with(r, s, (struct runtime_exec_result){ .exit_code = 3, .duration_us = 4000 });
+	run_with(r, s, (struct runtime_exec_result){ .exit_code = -1, .timed_out = true });
+	run_with(r, s, (struct runtime_exec_result){ .exit_code = 137, .oom_killed = true });
+	r->runtime.fail[RIG_EXEC] = "busy";
+	assert_int_equal(start(r, s, &o, &e, &err), 0);
+	rig_settle(r);
+	r->runtime.fail[RIG_EXEC] = NULL;
+	static const uint64_t want[EXEC_OUTCOMES] = { 1, 1, 1, 1 };
+	assert_memory_equal(counts->outcomes, want, sizeof(want));
+	/* The one that did not run took no time, but cost some. */
+	assert_int_equal(counts->seconds.sum_us, 4000);
+	uint64_t ran = 0, cost = 0;
+	for (size_t i = 0; i <= METRICS_BUCKETS_MAX; i++) {
+		ran += counts->seconds.counts[i];
+		cost += counts->overhead.counts[i];
+	}
+	assert_int_equal(ran, 3);
+	assert_int_equal(cost, 4);
+	/* What is counted as cost is what is not the command's. */
+	uint64_t before = counts->overhead.sum_us;
+	r->runtime.result = (struct runtime_exec_result){ .duration_us = 30000 };
+	r->runtime.hold[RIG_EXEC] = true;
+	assert_int_equal(start(r, s, &o, &e, &err), 0);
+	exec_detach(e);
+	rig_advance(r, 70000);
+	rig_answer(r);
+	assert_int_equal(counts->overhead.sum_us - before, 40000);
+	assert_int_equal(counts->outcomes[EXEC_OUTCOME_OK], 2);
+}
+
 static void usage_counts_every_command_that_ran(void **state)
 {
 	struct rig *r = *state;
 	struct session *s = rig_session(r, r->a);
 	struct usage_month month;
 
-	r->runtime.result.duration_ms = 1250;
+	r->runtime.result.duration_us = 1250000;
 	run_true(r, s);
 	run_true(r, s);
 	usage_get(r->core, r->a, &month);
@@ -506,6 +551,58 @@ static void closing_ends_what_runs(void **state)
 	rig_open(r);
 }
 
+static void a_stop_waits_for_what_is_under_way(void **state)
+{
+	struct rig *r = *state;
+	struct session *s = rig_session(r, r->a);
+	struct outcome o = { 0 };
+	struct core_work work;
+	struct exec *e;
+	struct err err;
+
+	core_work_get(r->core, &work);
+	assert_false(work.any);
+	r->runtime.hold[RIG_EXEC] = true;
+	assert_int_equal(start(r, s, &o, &e, &err), 0);
+	exec_detach(e);
+	core_stop(r->core);
+	core_work_get(r->core, &work);
+	assert_int_equal(work.commands, 1);
+	assert_true(work.any);
+	/* What began goes on, and nothing else begins. */
+	assert_true(start(r, s, &o, &e, &err) < 0);
+	assert_string_equal(err.slug, "stopping");
+	rig_answer(r);
+	core_work_get(r->core, &work);
+	assert_int_equal(work.commands, 0);
+	assert_false(work.any);
+}
+
+static void a_stop_ends_what_runs_and_says_so(void **state)
+{
+	struct rig *r = *state;
+	struct session *s = rig_session(r, r->a);
+	struct outcome ran = { 0 }, waited = { 0 };
+	struct exec *e;
+	struct err err;
+
+	r->runtime.hold[RIG_EXEC] = true;
+	assert_int_equal(start(r, s, &ran, &e, &err), 0);
+	rig_start_commands(r);
+	assert_int_equal(start(r, s, &waited, &e, &err), 0);
+	core_stop(r->core);
+	core_end_work(r->core);
+	rig_answer(r);
+	assert_int_equal(ran.exit_code, 137);
+	assert_int_equal(ran.n_warnings, 1);
+	assert_string_equal(ran.warnings[0],
+			    "The server was stopped before the command had ended.");
+	/* Of the one that had not begun it can be promised that nothing happened. */
+	assert_int_equal(waited.n, 1);
+	assert_string_equal(waited.slug, "stopping");
+	assert_int_equal(exec_counts_get(r->core)->outcomes[EXEC_OUTCOME_FAILED], 2);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
@@ -520,11 +617,14 @@ int main(void)
 		T(a_tree_of_nearly_too_many_files_is_walked_every_time),
 		T(low_peak_memory_says_that_little_was_written),
 		T(a_walk_that_fails_costs_the_warning_and_nothing_else),
+		T(commands_are_counted_by_how_they_ended),
 		T(usage_counts_every_command_that_ran),
 		T(a_running_command_keeps_its_session_alive),
 		T(a_client_that_hangs_up_hears_nothing_and_the_command_is_accounted),
 		T(deleting_a_session_ends_its_commands),
 		T(closing_ends_what_runs),
+		T(a_stop_waits_for_what_is_under_way),
+		T(a_stop_ends_what_runs_and_says_so),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

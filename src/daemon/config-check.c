@@ -27,6 +27,7 @@
 			      .pids = 64, \
 			      .cpu_milli = 1000, \
 			      .tmp_mb = 64, \
+			      .stop_s = 30, \
 			      .egress_log_days = 30 }, \
 		.session_ttl_s = 1800, \
 		.quota_mb = 512, \
@@ -118,6 +119,7 @@ static void take_texts(struct config *c)
 	} texts[] = {
 		{ "SANDBOX_STATE_DIR", &c->settings.launcher.state_dir },
 		{ "SANDBOX_LISTEN", &c->settings.launcher.listen },
+		{ "SANDBOX_METRICS_LISTEN", &c->settings.launcher.metrics_listen },
 		{ "SANDBOX_VOLUMES", &c->settings.launcher.volumes },
 		{ "SANDBOX_MODE", &c->settings.launcher.mode },
 		{ "SANDBOX_EGRESS_LOG_DIR", &c->settings.launcher.egress_log_dir },

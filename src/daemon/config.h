@@ -56,14 +56,16 @@ void config_warn(const struct config *c, void (*each)(void *data, const char *te
 /* What the launcher is told by `airlock serve`. */
 struct config_launcher_settings {
 	const char *state_dir;
-	const char *listen;	 /* "host:port" or "unix:<path>" */
-	const char *volumes;	 /* "auto", "btrfs", "plain" */
-	const char *mode;	 /* "multi", "single" */
-	uint64_t volume_size_mb; /* 0: default */
+	const char *listen;	    /* "host:port" or "unix:<path>" */
+	const char *metrics_listen; /* "host:port"; NULL: none */
+	const char *volumes;	    /* "auto", "btrfs", "plain" */
+	const char *mode;	    /* "multi", "single" */
+	uint64_t volume_size_mb;    /* 0: default */
 	uint64_t memory_mb;
 	uint64_t pids;
 	uint64_t cpu_milli;
 	uint64_t tmp_mb;
+	uint64_t stop_s;		/* that what runs is given to end */
 	bool egress;			/* there is a policy; the rest of it counts only then */
 	const char *egress_log_dir;	/* NULL: the folder egress of the state directory */
 	const char *egress_dns;		/* comma list; NULL: the host's name servers */

@@ -3,12 +3,14 @@
  * airlockd: the unprivileged server. The launcher starts it with
  *   fd 3  the socket to the launcher      fd 4  the configuration (memfd, lines NAME=value)
  *   fd 5  the listening socket            argv  airlockd --state-dir DIR
+ *   fd 6  that of SANDBOX_METRICS_LISTEN, when it is set
  *
  * Start: identity -> configuration -> landlock -> store, runtime, core -> seccomp -> the launcher's
  * list of what is alive -> sessions compared with volumes -> serving.
- * Stop (SIGTERM, or the launcher's end): no new connection, no new session -> exchanges end -> api,
- * core, runtime, store close, each when the one before has -> exit. STOP_MS is the end in any case;
- * whatever was acknowledged is committed long before.
+ * Stop (SIGTERM): nothing new begins ("stopping"), what runs may end (drain.h); a second signal
+ * ends the waiting. Then, or at once when the launcher is lost: what is left is ended -> no new
+ * connection -> exchanges end -> api, core, runtime, store close, each when the one before has ->
+ * exit. STOP_MS is the end in any case; whatever was acknowledged is committed long before.
  *
  * Exit status: 0 stopped, 78 the configuration or the state is refused, 1 failed or launcher lost.
  */
@@ -26,6 +28,7 @@
 
 #include "api/api.h"
 #include "api/error.h"
+#include "api/traffic.h"
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/log.h"
@@ -33,7 +36,9 @@
 #include "core/core.h"
 #include "core/native/native.h"
 #include "daemon/config.h"
+#include "daemon/drain.h"
 #include "daemon/policy.h"
+#include "daemon/scrape.h"
 #include "daemon/stores.h"
 #include "http/server.h"
 #include "ipc/messages.h"
@@ -44,6 +49,7 @@
 #define LAUNCHER_FD 3
 #define CONFIG_FD 4
 #define LISTEN_FD 5
+#define METRICS_FD 6
 
 #define POOL_ALL 64u
 #define POOL_IDLE_MS 60000
@@ -67,11 +73,16 @@ struct daemon {
 	struct core *core;
 	struct api *api;
 	struct http_server *server;
-	int listen_fd; /* owned until the server has it */
+	struct traffic traffic;
+	struct scrape *scrape; /* NULL: nobody is told the metrics */
+	int listen_fd;	       /* owned until the server has it */
+	int metrics_fd;	       /* the same of the scrape; -1: none */
 	unsigned cpus;
 	uv_signal_t signals[3];
 	uv_timer_t hard_end, next;
-	bool stopping;
+	struct drain drain;
+	bool stopping; /* nothing new begins */
+	bool ending;   /* and what there is ends now */
 	int status;
 };
 
@@ -99,6 +110,7 @@ static void on_store_closed(void *data)
 		uv_close((uv_handle_t *)&d->signals[i], NULL);
 	uv_close((uv_handle_t *)&d->hard_end, NULL);
 	uv_close((uv_handle_t *)&d->next, NULL);
+	drain_close(&d->drain);
 }
 
 static void on_runtime_closed(void *data)
@@ -115,11 +127,21 @@ static void on_core_closed(void *data)
 	native_close(d->runtime, on_runtime_closed, d);
 }
 
-static void on_api_closed(void *data)
+static void on_scrape_closed(void *data)
 {
 	struct daemon *d = data;
 
 	core_close(d->core, on_core_closed, d);
+}
+
+static void on_api_closed(void *data)
+{
+	struct daemon *d = data;
+
+	if (d->scrape)
+		scrape_close(take_ptr(d->scrape), on_scrape_closed, d);
+	else
+		on_scrape_closed(d);
 }
 
 static void on_server_gone(uv_timer_t *timer)
@@ -139,32 +161,64 @@ static void on_server_closed(void *data)
 	uv_timer_start(&d->next, on_server_gone, 0, 0);
 }
 
-static void stop(struct daemon *d, int status)
+static void look_at_work(void *data, struct drain_work *ret)
 {
-	if (d->stopping)
+	const struct daemon *d = data;
+	struct core_work work;
+
+	core_work_get(d->core, &work);
+	*ret = (struct drain_work){
+		.commands = work.commands,
+		.imports = work.imports,
+		.transfers = work.transfers,
+		.requests = d->api ? api_requests(d->api) : 0,
+	};
+	ret->any = work.any || ret->requests;
+}
+
+static void end(struct daemon *d)
+{
+	if (d->ending)
 		return;
-	d->stopping = true;
-	d->status = status;
-	log_event(LOG_INFO, "stopping");
-	core_stop(d->core);
+	d->ending = true;
+	core_end_work(d->core);
 	uv_timer_start(&d->hard_end, on_hard_end, STOP_MS, 0);
 	if (d->server)
 		http_server_close(d->server, GRACE_MS, on_server_closed, d);
 	else if (d->api)
 		api_close(d->api, on_api_closed, d);
 	else
-		core_close(d->core, on_core_closed, d);
+		on_api_closed(d);
+}
+
+static void on_drained(void *data)
+{
+	end(data);
+}
+
+static void stop(struct daemon *d, int status, int64_t max_ms)
+{
+	if (d->stopping) {
+		drain_cut(&d->drain);
+		return;
+	}
+	d->stopping = true;
+	d->status = status;
+	core_stop(d->core);
+	drain_start(&d->drain, max_ms);
 }
 
 static void on_signal(uv_signal_t *handle, int number)
 {
+	struct daemon *d = handle->data;
+
 	if (number != SIGHUP)
-		stop(handle->data, 0);
+		stop(d, 0, (int64_t)config_settings(d->config)->launcher.stop_s * 1000);
 }
 
 static void on_launcher_lost(void *data, const struct err *err)
 {
-	stop(data, 1);
+	stop(data, 1, 0);
 }
 
 /* ---- Start: what can be refused ---- */
@@ -287,6 +341,10 @@ static int prepare(struct daemon *d, int argc, char **argv, struct err *err)
 		r = check_socket(LISTEN_FD, SOCK_STREAM, true, "listening socket", err);
 	if (r >= 0)
 		r = load_config(d, err);
+	if (r >= 0 && config_settings(d->config)->launcher.metrics_listen) {
+		d->metrics_fd = METRICS_FD;
+		r = check_socket(METRICS_FD, SOCK_STREAM, true, "metrics socket", err);
+	}
 	if (r < 0)
 		return r;
 	log_init("airlockd", config_settings(d->config)->log_level);
@@ -472,6 +530,11 @@ static uint64_t count_store_errors(void *data)
 	return stores_errors(data);
 }
 
+static bool store_fails(void *data)
+{
+	return stores_failing(data);
+}
+
 static int open_server(struct daemon *d, struct err *err)
 {
 	const struct config_settings *s = config_settings(d->config);
@@ -486,6 +549,7 @@ static int open_server(struct daemon *d, struct err *err)
 		.snapshots = s->snapshots,
 		.snapshot_days = (int64_t)s->snapshot_days,
 		.store_errors = count_store_errors,
+		.store_fails = store_fails,
 		.store_data = &d->stores,
 	};
 	int r = api_open(&api, d->core, &d->api, err);
@@ -499,10 +563,29 @@ static int open_server(struct daemon *d, struct err *err)
 		.trusted_proxies = s->trusted_proxies,
 		.handler = api_handle,
 		.data = d->api,
+		.answered = traffic_answered,
+		.answered_data = &d->traffic,
 	};
 	r = http_server_open(&d->loop, &http, &d->server, err);
 	if (r >= 0)
 		d->listen_fd = -1;
+	return r;
+}
+
+static int open_scrape(struct daemon *d, struct err *err)
+{
+	const struct scrape_sources sources = {
+		.core = d->core,
+		.runtime = d->runtime,
+		.stores = &d->stores,
+		.traffic = &d->traffic,
+	};
+	int r = 0;
+
+	if (d->metrics_fd >= 0)
+		r = scrape_open(&d->loop, d->metrics_fd, &sources, &d->scrape, err);
+	if (r >= 0)
+		d->metrics_fd = -1;
 	return r;
 }
 
@@ -538,24 +621,24 @@ static void on_ready(void *data, const struct err *refused)
 
 	if (refused) {
 		log_event(LOG_ERROR, "launcher_refused", LOG_STR("why", refused->text));
-		stop(d, 1);
+		stop(d, 1, 0);
 		return;
 	}
 	if (d->stopping)
 		return;
 	if (check_layers(d, &err) < 0) {
 		refuse(&err);
-		stop(d, CONFIG_EXIT);
+		stop(d, CONFIG_EXIT, 0);
 		return;
 	}
 	if (core_start(d->core, &err) < 0) {
 		refuse(&err);
-		stop(d, CONFIG_EXIT);
+		stop(d, CONFIG_EXIT, 0);
 		return;
 	}
-	if (open_server(d, &err) < 0) {
+	if (open_server(d, &err) < 0 || open_scrape(d, &err) < 0) {
 		log_event(LOG_ERROR, "not_serving", LOG_STR("why", err.text));
-		stop(d, 1);
+		stop(d, 1, 0);
 		return;
 	}
 	log_event(LOG_INFO, "serving",
@@ -591,6 +674,10 @@ static void watch_signals(struct daemon *d)
 	}
 	uv_timer_init(&d->loop, &d->hard_end);
 	uv_timer_init(&d->loop, &d->next);
+	d->drain.look = look_at_work;
+	d->drain.over = on_drained;
+	d->drain.data = d;
+	drain_init(&d->drain, &d->loop);
 	d->hard_end.data = d->next.data = d;
 }
 
@@ -612,6 +699,7 @@ static int run(struct daemon *d)
 	if (uv_loop_init(&d->loop) < 0)
 		return 1;
 	watch_signals(d);
+	traffic_init(&d->traffic);
 	int r = open_parts(d, &err);
 	if (r >= 0)
 		r = filter_load(&filter_daemon, &err);
@@ -624,7 +712,7 @@ static int run(struct daemon *d)
 
 int main(int argc, char **argv)
 {
-	struct daemon d = { .listen_fd = LISTEN_FD };
+	struct daemon d = { .listen_fd = LISTEN_FD, .metrics_fd = -1 };
 	struct err err;
 
 	log_init("airlockd", LOG_INFO);
@@ -636,5 +724,6 @@ int main(int argc, char **argv)
 	free(d.lost_path);
 	free(d.egress_path);
 	fd_close(&d.listen_fd);
+	fd_close(&d.metrics_fd);
 	return status;
 }

@@ -109,3 +109,12 @@ uint64_t stores_errors(const struct stores *s)
 	}
 	return n;
 }
+
+bool stores_failing(const struct stores *s)
+{
+	bool failing = false;
+
+	for (size_t i = 0; i < STORES_USES; i++)
+		failing |= s->stores[i] && store_is_failing(s->stores[i]);
+	return failing;
+}

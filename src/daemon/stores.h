@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <uv.h>
 
@@ -37,3 +38,5 @@ void stores_close(struct stores *s, void (*closed)(void *data), void *data);
 void stores_fini(struct stores *s);
 /* Failed writes of all of them since the start. */
 uint64_t stores_errors(const struct stores *s);
+/* Whether the last write of one of them failed. */
+bool stores_failing(const struct stores *s);

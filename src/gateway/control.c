@@ -50,6 +50,29 @@ void control_denied(struct gateway *g, const struct gd_denied *body)
 		wire_send(g->daemon.fd, GD_DENIED, 0, body, sizeof(*body), NULL, 0);
 }
 
+/* What a full socket loses is in the next one: they are sums. */
+static void send_counted(struct gateway *g)
+{
+	struct gd_counted body = { 0 };
+
+	_Static_assert(EGRESS_CODES <= GD_CODES_MAX, "fits");
+	memcpy(body.codes, g->counted, sizeof(g->counted));
+	if (g->daemon.fd >= 0)
+		wire_send(g->daemon.fd, GD_COUNTED, 0, &body, sizeof(body), NULL, 0);
+}
+
+static void on_counted(uv_timer_t *timer)
+{
+	send_counted(timer->data);
+}
+
+void control_count(struct gateway *g, enum egress_code code)
+{
+	g->counted[code]++;
+	if (g->counted_timer && !uv_is_active((uv_handle_t *)g->counted_timer))
+		uv_timer_start(g->counted_timer, on_counted, GATEWAY_COUNTED_MS, 0);
+}
+
 static int on_daemon_hello(struct gateway *g, const struct wire_msg *msg)
 {
 	struct msg_hello hello;
@@ -160,6 +183,7 @@ static int on_new_daemon(struct gateway *g, struct wire_msg *msg)
 	sessions_mark_stale(g);
 	snprintf(hello.build, sizeof(hello.build), "%s", ipc_build_id);
 	wire_send(g->daemon.fd, GD_HELLO, 0, &hello, sizeof(hello), NULL, 0);
+	send_counted(g);
 	return 0;
 }
 
@@ -261,6 +285,7 @@ int control_open(struct gateway *g, int launcher_fd, struct err *err)
 
 	g->daemon.fd = -1;
 	g->alone = handle_timer(g->loop, g);
+	g->counted_timer = handle_timer(g->loop, g);
 	g->launcher.fd = launcher_fd;
 	g->launcher.accepted = LAUNCHER_ACCEPTED;
 	g->launcher.poll = handle_poll(g->loop, launcher_fd, g);
@@ -277,6 +302,7 @@ void control_close(struct gateway *g)
 	handle_drop_poll(&g->launcher.poll);
 	handle_drop_poll(&g->daemon.poll);
 	handle_drop_timer(&g->alone);
+	handle_drop_timer(&g->counted_timer);
 	fd_close(&g->launcher.fd);
 	fd_close(&g->daemon.fd);
 }

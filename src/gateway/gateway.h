@@ -37,6 +37,8 @@
 #define GATEWAY_IDLE_MS 120000
 /* For the binding of a sandbox whose connection came first. */
 #define GATEWAY_UNBOUND_MS 1000
+/* Between two GD_COUNTED. */
+#define GATEWAY_COUNTED_MS 1000
 /* For the airlockd after one that has ended. */
 #define GATEWAY_ALONE_MS 30000
 /* For the client to take a refusal and close. */
@@ -78,7 +80,9 @@ struct gateway {
 	struct hop_base import_base; /* what the operator named, if anything */
 	struct list fetches;
 	unsigned n_fetches;
-	unsigned hurry; /* tests: times are divided by it; 1 */
+	uint64_t counted[EGRESS_CODES]; /* attempts */
+	uv_timer_t *counted_timer;	/* owned; runs while airlockd is to be told; NULL: never */
+	unsigned hurry;			/* tests: times are divided by it; 1 */
 };
 
 /* ---- control.c ---- */
@@ -91,6 +95,9 @@ void control_drain(struct gateway *g);
 void control_close(struct gateway *g);
 /* Tells airlockd of a refusal, before the tenant can see it. */
 void control_denied(struct gateway *g, const struct gd_denied *body);
+
+/* One attempt ended so; airlockd hears of it within a second. */
+void control_count(struct gateway *g, enum egress_code code);
 
 /* ---- session.c ---- */
 

@@ -219,6 +219,9 @@ static bool write_denial(struct journal *j, struct egress_event *e)
 
 bool journal_write(struct journal *j, struct egress_event *e)
 {
+	/* The end of an allowed connection is no attempt. */
+	if (e->code != EGRESS_OK || !e->closed)
+		control_count(j->g, e->code);
 	return e->code == EGRESS_OK || e->conn ? append(j, e) : write_denial(j, e);
 }
 

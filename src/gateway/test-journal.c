@@ -26,6 +26,12 @@ struct rig {
 	struct journal *j;
 };
 
+/* Of control.c. */
+void control_count(struct gateway *g, enum egress_code code)
+{
+	g->counted[code]++;
+}
+
 static int setup(void **state)
 {
 	struct rig *r = mem_new(1, sizeof(*r));
@@ -185,6 +191,24 @@ static void a_refused_name_has_one_line_a_minute(void **state)
 	assert_int_equal(count(text, "\"repeat\""), 0);
 }
 
+static void every_attempt_counts_once_whatever_is_written_of_it(void **state)
+{
+	struct rig *r = *state;
+	struct egress_event e = { .via = EGRESS_PROXY, .host = "x.test", .port = 443, .conn = 1 };
+
+	e.open = true;
+	assert_true(journal_write(r->j, &e));
+	e.open = false;
+	e.closed = true;
+	assert_true(journal_write(r->j, &e));
+	for (int i = 0; i < 300; i++) {
+		deny(r, EGRESS_PROXY, "x.test");
+		deny(r, EGRESS_DNS, "x.test");
+	}
+	assert_int_equal(r->g.counted[EGRESS_OK], 1);
+	assert_int_equal(r->g.counted[EGRESS_NO_RULE], 600);
+}
+
 static void the_end_of_a_session_writes_what_was_counted(void **state)
 {
 	struct rig *r = *state;
@@ -316,6 +340,7 @@ int main(void)
 		T(the_next_minute_begins_anew),
 		T(different_denials_are_bounded_and_counted),
 		T(a_refused_name_has_one_line_a_minute),
+		T(every_attempt_counts_once_whatever_is_written_of_it),
 		T(the_end_of_a_session_writes_what_was_counted),
 		T(what_cannot_be_written_is_said),
 		T(a_full_file_takes_no_new_connection),

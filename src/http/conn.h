@@ -103,7 +103,11 @@ struct http_exchange {
 	struct arena arena;
 	struct head_info info;
 	char id[4 + 16 + 1];
+	struct str outer_id; /* into the head */
 	const char *peer;
+	struct http_note note;
+	int64_t began_us;
+	int status; /* of the answer; 0: none yet */
 
 	enum body_state body_state;
 	int body_status;
@@ -232,6 +236,8 @@ void reply_head(struct http_server *server, const struct http_reply *reply, cons
 
 /* server.c */
 void server_sweep(struct http_server *server);
+/* Says to whoever wants to know what the server answered by itself. */
+void server_answered(struct http_server *server, const struct http_answered *a);
 /* After a connection or exchange has ended. */
 void server_check_closed(struct http_server *server);
 void server_handle_closed(struct http_server *server);

@@ -4,10 +4,12 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/random.h"
 
 /* Exchanges kept for the next request. */
 #define MAX_SPARES 32u
+#define OUTER_ID_MAX 64u
 
 /* The connection went away. The handler hears of it from the loop, never inside one of its calls. */
 static void on_task(struct task *task)
@@ -48,12 +50,29 @@ struct http_exchange *exchange_new(struct http_server *server)
 	return x;
 }
 
+static struct str outer_id(const struct http_head *head)
+{
+	size_t count;
+	struct str id = http_head_find(head, "x-request-id", &count);
+	bool good = count == 1 && id.len > 0 && id.len <= OUTER_ID_MAX;
+
+	for (size_t i = 0; i < id.len && good; i++) {
+		char c = id.data[i];
+		good = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+		       memchr("-_.=", c, 4);
+	}
+	return good ? id : (struct str){ NULL, 0 };
+}
+
 void exchange_begin(struct http_exchange *x, struct http_conn *conn)
 {
 	const struct http_head *head = &x->info.head;
 
 	memcpy(x->id, "req_", 4);
 	random_hex(x->id + 4, 16);
+	x->began_us = clock_monotonic_us();
+	if (conn->is_proxy)
+		x->outer_id = outer_id(head);
 	x->whole = !head->chunked && !head->content_length;
 	x->is_bare = str_eq(head->method, STR("HEAD"));
 	x->conn = conn;
@@ -61,11 +80,26 @@ void exchange_begin(struct http_exchange *x, struct http_conn *conn)
 	conn->phase = CONN_EXCHANGE;
 }
 
+static void tell(const struct http_exchange *x)
+{
+	const struct http_answered answered = {
+		.id = x->id,
+		.outer_id = x->outer_id,
+		.note = x->note,
+		.status = x->status,
+		.took_us = clock_monotonic_us() - x->began_us,
+	};
+
+	server_answered(x->server, &answered);
+}
+
 void exchange_free(struct http_exchange *x)
 {
 	struct http_server *server = x->server;
 	struct arena arena;
 
+	if (x->status)
+		tell(x);
 	task_cancel(&x->task);
 	body_release(x);
 	arena_reset(&x->arena);
@@ -129,6 +163,11 @@ const struct http_head *http_exchange_head(const struct http_exchange *x)
 const char *http_exchange_id(const struct http_exchange *x)
 {
 	return x->id;
+}
+
+struct http_note *http_exchange_note(struct http_exchange *x)
+{
+	return &x->note;
 }
 
 const char *http_exchange_peer(const struct http_exchange *x)

@@ -35,8 +35,9 @@ static const struct refusal *refusal_get(int status)
 	return &refusals[i];
 }
 
-/* Leaves the head in server->head_out and returns the body. */
-static struct str format(struct http_server *server, int status)
+/* Leaves the head in server->head_out and returns the body. x: whose request it was, if the head
+ * was read. */
+static struct str format(struct http_server *server, struct http_exchange *x, int status)
 {
 	static const struct http_header retry = { STR("Retry-After"), STR("1") };
 	const struct refusal *refusal = refusal_get(status);
@@ -48,7 +49,14 @@ static struct str format(struct http_server *server, int status)
 	};
 	char id[4 + 16 + 1] = "req_";
 
-	random_hex(id + 4, 16);
+	if (x) {
+		memcpy(id, x->id, sizeof(id));
+		x->status = status;
+	} else {
+		random_hex(id + 4, 16);
+		server_answered(server, &(struct http_answered){
+						.id = id, .status = status, .took_us = -1 });
+	}
 	reply_head(server, &reply, id, (int64_t)refusal->body.len, true);
 	return refusal->body;
 }
@@ -62,10 +70,10 @@ void refuse(struct http_conn *conn, int status)
 		conn_close(conn);
 		return;
 	}
+	struct str body = format(conn->server, x, status);
 	conn->x = NULL;
 	if (x)
 		exchange_detach(x);
-	struct str body = format(conn->server, status);
 	struct str parts[] = { buf_str(&conn->server->head_out), body };
 	conn->phase = CONN_LINGER;
 	if (status == 503)
@@ -80,7 +88,7 @@ void refuse(struct http_conn *conn, int status)
 
 size_t refuse_text(struct http_server *server, int status, char *out, size_t size)
 {
-	struct str body = format(server, status);
+	struct str body = format(server, NULL, status);
 	struct str head = buf_str(&server->head_out);
 
 	assert(head.len + body.len <= size);

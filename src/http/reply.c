@@ -105,6 +105,7 @@ static void start(struct http_exchange *x, const struct http_reply *reply, int64
 
 void http_reply(struct http_exchange *x, const struct http_reply *reply, struct str body)
 {
+	x->status = reply->status;
 	if (x->conn) {
 		start(x, reply, (int64_t)body.len);
 		struct str parts[] = { buf_str(&x->server->head_out),
@@ -120,6 +121,7 @@ void http_reply(struct http_exchange *x, const struct http_reply *reply, struct 
 
 void http_begin(struct http_exchange *x, const struct http_reply *reply, int64_t length)
 {
+	x->status = reply->status;
 	if (!x->conn) {
 		x->begun = true;
 		return;

@@ -219,6 +219,17 @@ void rig_answer_held(struct rig *rig, struct str body)
 
 /* ---- The server ---- */
 
+static void on_answered(void *data, const struct http_answered *a)
+{
+	struct rig *rig = data;
+
+	rig->answers++;
+	rig->answered = *a;
+	snprintf(rig->answered_id, sizeof(rig->answered_id), "%s", a->id);
+	snprintf(rig->outer_id, sizeof(rig->outer_id), "%.*s", (int)a->outer_id.len,
+		 a->outer_id.data ? a->outer_id.data : "");
+}
+
 static void open_on(struct rig *rig, const struct http_config *config, int listen_fd)
 {
 	struct http_config own = *config;
@@ -231,6 +242,8 @@ static void open_on(struct rig *rig, const struct http_config *config, int liste
 	own.listen_fd = listen_fd;
 	own.handler = handle;
 	own.data = rig;
+	own.answered = on_answered;
+	own.answered_data = rig;
 	assert(http_server_open(&rig->loop, &own, &rig->server, &err) == 0);
 }
 

@@ -33,6 +33,9 @@ struct rig {
 	unsigned asked;	 /* for a body */
 	unsigned bodies; /* delivered, whole or not */
 	unsigned gone;
+	struct http_answered answered; /* the last */
+	char answered_id[32], outer_id[80];
+	unsigned answers;
 	struct rig_flow {
 		struct http_exchange *x; /* whose body is under way */
 		bool pauses;		 /* after each piece */

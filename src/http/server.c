@@ -89,6 +89,12 @@ static void on_close_task(struct task *task)
 		finish(server);
 }
 
+void server_answered(struct http_server *server, const struct http_answered *a)
+{
+	if (server->config.answered)
+		server->config.answered(server->config.answered_data, a);
+}
+
 void server_check_closed(struct http_server *server)
 {
 	if (server->finished)

@@ -62,6 +62,26 @@ struct str http_head_find(const struct http_head *head, const char *name, size_t
 
 typedef void (*http_handler_fn)(void *data, struct http_exchange *x);
 
+/* What the handler knows of an exchange and whoever hears of the answer wants to; zero at first. */
+struct http_note {
+	unsigned route;	  /* the handler's number for what was asked; 0: nothing that it knows */
+	const char *word; /* of a refusal, a literal; NULL: none */
+	char tenant[64], session[24];
+};
+
+/* An answer, at its end: of the handler, or one of the server's own. */
+struct http_answered {
+	const char *id;
+	/* The X-Request-Id that a trusted proxy sent along, when it is 1 to 64 letters, digits, "-",
+	 * "_", "." and "="; else data == NULL. Valid during the call. */
+	struct str outer_id;
+	struct http_note note;
+	int status;
+	int64_t took_us; /* since the head was read; -1: it never was */
+};
+
+typedef void (*http_answered_fn)(void *data, const struct http_answered *a);
+
 struct http_config {
 	int listen_fd; /* owned after success: a listening stream socket */
 	unsigned max_connections;
@@ -69,6 +89,9 @@ struct http_config {
 	const char *trusted_proxies; /* comma list of addresses and ranges; copied */
 	http_handler_fn handler;
 	void *data;
+	http_answered_fn answered; /* may be NULL; not for requests that nobody answers, because the
+				      client has gone */
+	void *answered_data;	   /* outlives the last exchange */
 };
 
 int http_server_open(uv_loop_t *loop, const struct http_config *config, struct http_server **ret,
@@ -89,6 +112,8 @@ void http_server_info_get(const struct http_server *server, struct http_server_i
 const struct http_head *http_exchange_head(const struct http_exchange *x);
 /* "req_" + 16 hex, unique; sent back as X-Request-Id. */
 const char *http_exchange_id(const struct http_exchange *x);
+/* For the handler to fill in before it answers. */
+struct http_note *http_exchange_note(struct http_exchange *x);
 /* The client's address without port, X-Forwarded-For honoured from trusted proxies. */
 const char *http_exchange_peer(const struct http_exchange *x);
 /* Whether the client hung up. */

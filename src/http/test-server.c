@@ -54,6 +54,104 @@ static void every_request_has_an_id_of_its_own(void **state)
 	rig_close(&rig);
 }
 
+static void each_answer_is_told_of_with_its_id_status_and_time(void **state)
+{
+	struct rig rig;
+	struct client c;
+
+	rig_open(&rig);
+	client_open(&c, &rig);
+	assert_true(client_say(&c, GET("/late")));
+	rig_time(&rig, 1500);
+	assert_int_equal(rig.answers, 0);
+	http_exchange_note(rig.held)->route = 7;
+	rig_answer_held(&rig, STR("x"));
+	assert_true(client_expect(&c, "\r\n\r\nx"));
+	assert_int_equal(rig.answers, 1);
+	assert_int_equal(rig.answered.status, 200);
+	assert_int_equal(rig.answered.took_us, 1500000);
+	assert_int_equal(rig.answered.note.route, 7);
+	assert_non_null(strstr(c.in.data, rig.answered_id));
+	/* The next one has its own note; what is no request has an answer, too. */
+	assert_true(client_say(&c, GET("/204") "BAD\r\n\r\n"));
+	assert_true(client_expect(&c, "400 Bad Request"));
+	assert_int_equal(rig.answers, 3);
+	assert_int_equal(rig.answered.status, 400);
+	assert_int_equal(rig.answered.took_us, -1);
+	assert_int_equal(rig.answered.note.route, 0);
+	client_close(&c);
+	rig_close(&rig);
+}
+
+static void a_request_that_ends_without_an_answer_is_not_told_of(void **state)
+{
+	struct rig rig;
+	struct client c;
+
+	rig_open(&rig);
+	client_open(&c, &rig);
+	assert_true(
+		client_say(&c, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nab"));
+	client_close(&c);
+	assert_int_equal(rig.gone, 1);
+	assert_int_equal(rig.answers, 0);
+	/* The same when it is the server that waits no longer: but that it says. */
+	client_open(&c, &rig);
+	assert_true(
+		client_say(&c, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nab"));
+	rig_time(&rig, LIMIT_BODY_PAUSE_MS + 1000);
+	assert_true(client_expect(&c, "408 Request Timeout"));
+	assert_int_equal(rig.answers, 1);
+	assert_int_equal(rig.answered.status, 408);
+	assert_non_null(strstr(c.in.data, rig.answered_id));
+	client_close(&c);
+	rig_close(&rig);
+}
+
+static void the_id_of_a_proxy_is_told_when_it_can_be_trusted(void **state)
+{
+	static const char longest[] =
+		"0123456789012345678901234567890123456789012345678901234567890123";
+	static const struct {
+		const char *field, *want;
+	} cases[] = {
+		{ "X-Request-Id: 7f3c-A_b.=\r\n", "7f3c-A_b.=" },
+		{ "x-request-id:\r\n", "" },
+		{ "X-Request-Id: a b\r\n", "" },
+		{ "X-Request-Id: a\"b\r\n", "" },
+		{ "X-Request-Id: a\r\nX-Request-Id: a\r\n", "" },
+		{ "X-Request-Id: "
+		  "0123456789012345678901234567890123456789012345678901234567890123\r\n",
+		  longest },
+		{ "X-Request-Id: "
+		  "01234567890123456789012345678901234567890123456789012345678901234\r\n",
+		  "" },
+	};
+	static const struct http_config stranger = { .max_connections = 4,
+						     .write_max = 65536,
+						     .trusted_proxies = "192.0.2.1" };
+	struct rig rig;
+	struct client c;
+	char request[256];
+
+	for (size_t i = 0; i <= ARRAY_SIZE(cases); i++) {
+		bool trusted = i < ARRAY_SIZE(cases);
+		if (trusted)
+			rig_open(&rig);
+		else
+			rig_open_with(&rig, &stranger);
+		client_open(&c, &rig);
+		int n = snprintf(request, sizeof(request), "GET / HTTP/1.1\r\nHost: x\r\n%s\r\n",
+				 cases[trusted ? i : 0].field);
+		assert_true(client_send(&c, (struct str){ request, (size_t)n }));
+		assert_true(client_expect(&c, "\r\n\r\nok"));
+		assert_string_equal(rig.outer_id, trusted ? cases[i].want : "");
+		assert_int_equal(client_count(&c, "X-Request-Id: req_"), 1);
+		client_close(&c);
+		rig_close(&rig);
+	}
+}
+
 /* ---- Bodies ---- */
 
 static void a_body_comes_back_however_it_is_cut(void **state)
@@ -598,6 +696,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_answer_has_its_head),
 		cmocka_unit_test(every_request_has_an_id_of_its_own),
+		cmocka_unit_test(each_answer_is_told_of_with_its_id_status_and_time),
+		cmocka_unit_test(a_request_that_ends_without_an_answer_is_not_told_of),
+		cmocka_unit_test(the_id_of_a_proxy_is_told_when_it_can_be_trusted),
 		cmocka_unit_test(a_body_comes_back_however_it_is_cut),
 		cmocka_unit_test(a_large_body_comes_back),
 		cmocka_unit_test(a_body_over_the_maximum_is_told_to_the_handler),

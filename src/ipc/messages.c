@@ -122,6 +122,7 @@ static const struct wire_type gd[] = {
 	MSG(GD_DENIED, sizeof(struct gd_denied), 0, 0),
 	MSG(GD_LIVE, sizeof(struct gd_live), 1, 1),
 	MSG(GD_FETCHED, sizeof(struct gd_fetched), 0, 0),
+	MSG(GD_COUNTED, sizeof(struct gd_counted), 0, 0),
 };
 PAIR(gd, gd);
 
@@ -131,4 +132,5 @@ _Static_assert(sizeof(struct wire_head) + sizeof(struct bl_failed) <= WIRE_MAX, 
 _Static_assert(sizeof(struct wire_head) + sizeof(struct msg_done) <= WIRE_MAX, "fits");
 _Static_assert(sizeof(struct wire_head) + sizeof(struct ld_sandbox) <= WIRE_MAX, "fits");
 _Static_assert(sizeof(struct wire_head) + sizeof(struct gd_denied) <= WIRE_MAX, "fits");
+_Static_assert(sizeof(struct wire_head) + sizeof(struct gd_counted) <= WIRE_MAX, "fits");
 _Static_assert(sizeof(struct wire_head) + sizeof(struct gd_fetched) <= WIRE_MAX, "fits");

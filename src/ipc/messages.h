@@ -373,11 +373,20 @@ enum gd_type {
 			   reads this socket after the end of a command has every refusal of it */
 	GD_LIVE = 3,	/* struct gd_live + memfd with n struct egress_live */
 	GD_FETCHED = 4, /* struct gd_fetched: the file is not written to any more */
+	GD_COUNTED = 5, /* struct gd_counted; when airlockd has connected, and at most once a second
+			   while there is something new */
 };
 
 struct gd_denied {
 	struct msg_sandbox sandbox;
 	char host[224]; /* as in the event, cut; NUL-terminated; the address where none is known */
+};
+
+#define GD_CODES_MAX 24u
+
+/* Attempts to reach something since the gateway's start, by their code (egress/decide.h). */
+struct gd_counted {
+	uint64_t codes[GD_CODES_MAX];
 };
 
 struct gd_live {

@@ -144,7 +144,7 @@ static int on_build(const struct wire_msg *msg)
 	if (want.egress > (h.l->options.egress_user != NULL) || !want.image[0] ||
 	    want.image[sizeof(want.image) - 1] || strchr(want.image, '/') || want.image[0] == '.')
 		return -EPROTO;
-	struct sandbox *s = h.stopping ? NULL : free_slot(want.tenant);
+	struct sandbox *s = free_slot(want.tenant);
 	if (!s)
 		return daemon_build_failed(msg->head.id, EAGAIN, "no slot is free");
 	s->state = BUILDING;

@@ -34,6 +34,7 @@
 #include "launcher/handover.h"
 
 #define RETIRE_AFTER_MS (5 * 60 * 1000)
+/* Besides the time that it gives commands. */
 #define STOP_DAEMON_MS 3000
 #define STOP_ALL_MS 2000
 #define STOP_GATEWAY_MS 1000
@@ -402,6 +403,19 @@ static void retire_idle(int64_t now)
 	}
 }
 
+/* A second time: airlockd lets nothing end any more. */
+static void stop(void)
+{
+	int64_t drain_ms = h.stopping ? 0 : (int64_t)h.l->options.stop_seconds * 1000;
+	int64_t by_ms = clock_monotonic_ms() + drain_ms + STOP_DAEMON_MS;
+
+	if (!h.stopping || by_ms < h.stop_by_ms)
+		h.stop_by_ms = by_ms;
+	h.stopping = true;
+	if (h.peers[PEER_DAEMON].pid > 0)
+		kill(h.peers[PEER_DAEMON].pid, SIGTERM);
+}
+
 static void on_signal(void)
 {
 	struct signalfd_siginfo info;
@@ -409,12 +423,8 @@ static void on_signal(void)
 	while (read(h.signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
 		if (info.ssi_signo == SIGHUP && !policies_reload() && h.peers[PEER_DAEMON].pid > 0)
 			kill(h.peers[PEER_DAEMON].pid, SIGHUP);
-		if ((info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT) && !h.stopping) {
-			h.stopping = true;
-			h.stop_by_ms = clock_monotonic_ms() + STOP_DAEMON_MS;
-			if (h.peers[PEER_DAEMON].pid > 0)
-				kill(h.peers[PEER_DAEMON].pid, SIGTERM);
-		}
+		if (info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT)
+			stop();
 	}
 	reap();
 }

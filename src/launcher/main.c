@@ -265,7 +265,8 @@ static int prepare(struct launcher *l, struct err *err)
 	if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
 		return err_errno(err, "prctl");
 	if (fcntl(l->options.config_fd, F_SETFD, FD_CLOEXEC) < 0 ||
-	    fcntl(l->options.listen_fd, F_SETFD, FD_CLOEXEC) < 0)
+	    fcntl(l->options.listen_fd, F_SETFD, FD_CLOEXEC) < 0 ||
+	    (l->options.metrics_fd >= 0 && fcntl(l->options.metrics_fd, F_SETFD, FD_CLOEXEC) < 0))
 		return err_errno(err, "an inherited descriptor is missing");
 	l->proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (l->proc_fd < 0)

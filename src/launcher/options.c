@@ -24,10 +24,12 @@ static const struct option {
 	{ "--user", TEXT, AT(user), 0, 0, NULL },
 	{ "--config-fd", DESCRIPTOR, AT(config_fd), 3, 1023, NULL },
 	{ "--listen-fd", DESCRIPTOR, AT(listen_fd), 3, 1023, NULL },
+	{ "--metrics-fd", DESCRIPTOR, AT(metrics_fd), 3, 1023, NULL },
 	{ "--memory-mb", NUMBER, AT(memory_mb), 32, 1048576, NULL },
 	{ "--pids", NUMBER, AT(pids), 16, 32768, NULL },
 	{ "--cpu-milli", NUMBER, AT(cpu_milli), 100, 256000, NULL },
 	{ "--tmp-mb", NUMBER, AT(tmp_mb), 1, 65536, NULL },
+	{ "--stop-seconds", NUMBER, AT(stop_seconds), 0, 3600, NULL },
 	{ "--volume-size-mb", NUMBER, AT(volume_size_mb), 0, 1u << 30, NULL },
 	{ "--volumes", CHOICE, AT(volumes), 0, 0, "auto btrfs plain" },
 	{ "--mode", CHOICE, AT(single), 0, 0, "multi single" },
@@ -95,10 +97,12 @@ int launcher_options_parse(int argc, char **argv, struct launcher_options *ret, 
 {
 	*ret = (struct launcher_options){ .config_fd = -1,
 					  .listen_fd = -1,
+					  .metrics_fd = -1,
 					  .memory_mb = 256,
 					  .pids = 64,
 					  .cpu_milli = 1000,
 					  .tmp_mb = 64,
+					  .stop_seconds = 30,
 					  .egress_log_days = 30 };
 	for (int i = 1; i < argc; i += 2) {
 		const struct option *o = NULL;

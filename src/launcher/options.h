@@ -17,10 +17,12 @@ struct launcher_options {
 	const char *user;      /* airlockd's */
 	int config_fd;	       /* sealed memfd for airlockd */
 	int listen_fd;
+	int metrics_fd; /* -1: there is none */
 	uint64_t memory_mb;
 	uint64_t pids;
 	uint64_t cpu_milli;
 	uint64_t tmp_mb;
+	uint64_t stop_seconds;	 /* that airlockd takes at most to let commands end */
 	uint64_t volume_size_mb; /* 0: the default */
 	int volumes;		 /* VOLUMES_... */
 	bool single;

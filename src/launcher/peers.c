@@ -23,7 +23,7 @@
 
 /* A burst of announcements must fit while the other end is busy. */
 #define SOCKET_BUFFER (1024 * 1024)
-#define PROGRAM_FDS_MAX 3
+#define PROGRAM_FDS_MAX 4
 
 int peer_channel_open(int ret_socks[2], struct err *err)
 {
@@ -48,6 +48,12 @@ static int open_channel(int *ret_mine, int *ret_theirs, struct err *err)
 	*ret_mine = socks[0];
 	*ret_theirs = socks[1];
 	return 0;
+}
+
+/* Ctrl-C is for the launcher alone, which tells airlockd; the others work until that has ended. */
+static void leave_terminal(void)
+{
+	setpgid(0, 0);
 }
 
 static void started(struct peer *p, pid_t pid, int *sock)
@@ -81,6 +87,7 @@ int peer_start_role(struct peer *p, struct launcher *l, void (*role)(struct laun
 		return err_errno(err, "cannot fork the %s", p->name);
 	if (pid == 0) {
 		die_with_parent(parent);
+		leave_terminal();
 		sigemptyset(&none);
 		sigprocmask(SIG_SETMASK, &none, NULL);
 		log_init(p->name, LOG_INFO);
@@ -90,6 +97,7 @@ int peer_start_role(struct peer *p, struct launcher *l, void (*role)(struct laun
 		fd_close(&l->lifeline[1]);
 		/* What is airlockd's alone: a child that outlives a crash must not hold the port. */
 		fd_close(&l->options.listen_fd);
+		fd_close(&l->options.metrics_fd);
 		fd_close(&l->options.config_fd);
 		if (dup3(theirs, l->first_fd, O_CLOEXEC) < 0 ||
 		    syscall(SYS_close_range, (unsigned)l->first_fd + 1, ~0u, 0) < 0)
@@ -116,6 +124,7 @@ static _Noreturn void become(const struct launcher *l, const struct program *x)
 	int fds[PROGRAM_FDS_MAX];
 	sigset_t none;
 
+	leave_terminal();
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	for (int i = 0; i < x->n_fds; i++) {
@@ -169,8 +178,8 @@ static int start_program(struct peer *p, struct launcher *l, struct program *x, 
 int peer_start_daemon(struct peer *p, struct launcher *l, struct err *err)
 {
 	const char *words[] = { "airlockd", "--state-dir", l->options.state_dir, NULL };
-	int fds[] = { -1, l->options.config_fd, l->options.listen_fd };
-	struct program x = { words, fds, ARRAY_SIZE(fds), l->user, l->group };
+	int fds[] = { -1, l->options.config_fd, l->options.listen_fd, l->options.metrics_fd };
+	struct program x = { words, fds, fds[3] < 0 ? 3 : 4, l->user, l->group };
 
 	return start_program(p, l, &x, fds, err);
 }

@@ -26,7 +26,7 @@ struct peer {
 
 int peer_start_role(struct peer *p, struct launcher *l, void (*role)(struct launcher *l, int sock),
 		    struct err *err);
-/* 3: its socket, 4: configuration, 5: the listening socket. */
+/* 3: its socket, 4: configuration, 5: the listening socket, 6: that of the metrics, if there is. */
 int peer_start_daemon(struct peer *p, struct launcher *l, struct err *err);
 /* 3: its socket. */
 int peer_start_gateway(struct peer *p, struct launcher *l, struct err *err);

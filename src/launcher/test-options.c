@@ -26,6 +26,8 @@ static int parse(const char *const *words, size_t n, struct launcher_options *re
 static void all_options_are_read(void **state)
 {
 	static const char *const words[] = { NEEDED,
+					     "--metrics-fd",
+					     "5",
 					     "--memory-mb",
 					     "512",
 					     "--pids",
@@ -34,6 +36,8 @@ static void all_options_are_read(void **state)
 					     "2500",
 					     "--tmp-mb",
 					     "32",
+					     "--stop-seconds",
+					     "7",
 					     "--volumes",
 					     "plain",
 					     "--mode",
@@ -59,10 +63,12 @@ static void all_options_are_read(void **state)
 
 	(void)state;
 	assert_int_equal(parse(words, ARRAY_SIZE(words), &o, &err), 0);
+	assert_int_equal(o.metrics_fd, 5);
 	assert_int_equal(o.memory_mb, 512);
 	assert_int_equal(o.pids, 100);
 	assert_int_equal(o.cpu_milli, 2500);
 	assert_int_equal(o.tmp_mb, 32);
+	assert_int_equal(o.stop_seconds, 7);
 	assert_int_equal(o.volumes, VOLUMES_PLAIN);
 	assert_true(o.single);
 	assert_int_equal(o.volume_size_mb, 2048);

@@ -175,3 +175,5 @@ void store_prune_audit(struct store *s, int64_t before_us, store_number_fn fn, v
 
 /* Failed writes since start, for healthz and metrics. */
 uint64_t store_errors(const struct store *s);
+/* Whether the last write failed. */
+bool store_is_failing(const struct store *s);

@@ -783,9 +783,11 @@ static void a_full_disk_fails_what_it_meets_and_loses_no_usage(void **state)
 	store_put_session(f->store, &more, expect_failure, &bad);
 	run_until(f, &bad, 1);
 	assert_true(store_errors(f->store) >= 2);
+	assert_true(store_is_failing(f->store));
 	limit_files(RLIM_INFINITY);
 	store_put_session(f->store, &more, count, &good);
 	run_until(f, &good, 2);
+	assert_false(store_is_failing(f->store));
 	assert_int_equal(sessions_of(f).n, 2);
 	assert_int_equal(store_load_usage(f->store, "2026-07", see_usage, sums, &err), 0);
 	assert_int_equal(sums[0], 1);

@@ -250,10 +250,14 @@ def test_3_12_a_broken_audit_log_stops_nobody(broken):
     statuses = set()
     _, health = grows_until_it_fails(server, session, statuses)
     assert statuses == {200}
-    assert health["status"] == "healthy"
+    assert health["status"] == "degraded"
+    assert health["problems"] == ["a database cannot be written"]
     assert server.exec(session, "echo still")["stdout"] == "still\n"
     os.unlink(os.path.join(folder, "full"))
     server.exec(session, "echo on record again")
+    health = server.get("/healthz").json
+    assert health["status"] == "healthy" and "problems" not in health
+    assert health["store_errors"] > 0
     assert entries(server, KEYS["a"], limit=1)[0]["command"] == "echo on record again"
 
 

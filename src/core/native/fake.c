@@ -213,6 +213,11 @@ struct fake_sandbox *fake_report(struct fake *f, uint32_t tenant, bool used)
 	return report(f, 0, tenant, 0, used);
 }
 
+void fake_answer_status(struct fake *f)
+{
+	fake_tell(f, LD_STATUS, f->status_id, &f->status, sizeof(f->status));
+}
+
 void fake_fail_build(struct fake *f)
 {
 	struct msg_done done = { .code = ENOMEM, .text = "no memory" };
@@ -308,6 +313,9 @@ static void on_request(struct fake *f, const struct wire_msg *msg)
 		break;
 	case DL_STATUS:
 		f->statuses++;
+		f->status_id = msg->head.id;
+		if (f->hangs)
+			break;
 		if (f->says_nothing)
 			fake_tell(f, LD_DONE, msg->head.id, &busy, sizeof(busy));
 		else

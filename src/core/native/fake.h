@@ -56,7 +56,9 @@ struct fake {
 	unsigned copied, sealed, limited;
 	bool plain;	   /* clones nothing */
 	bool says_nothing; /* LD_DONE instead of LD_STATUS: its sweeper is being restarted */
-	uint32_t at_once;  /* of the hello */
+	bool hangs;	   /* nothing instead of it, until fake_answer_status */
+	uint32_t status_id;
+	uint32_t at_once; /* of the hello */
 	struct ld_status status;
 	struct dl_volume_limit last_limit;
 	struct dl_volume_create last_create;
@@ -92,6 +94,8 @@ struct fake_sandbox *fake_build(struct fake *f);
 /* A sandbox of before: LD_SLOT and LD_SANDBOX without an id. */
 struct fake_sandbox *fake_report(struct fake *f, uint32_t tenant, bool used);
 void fake_fail_build(struct fake *f);
+/* The answer that was kept back. */
+void fake_answer_status(struct fake *f);
 void fake_gone(struct fake *f, struct fake_sandbox *s);
 /* Sets one measuring file of the sandbox's slot. */
 void fake_measure(struct fake_sandbox *s, enum ld_slot_fd which, const char *text);

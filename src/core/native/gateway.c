@@ -47,7 +47,8 @@ struct gateway_live {
 static const uint64_t accepted[] = {
 	[GATEWAY_NONE] = 0,
 	[GATEWAY_HELLO] = GD_BIT(GD_HELLO),
-	[GATEWAY_READY] = GD_BIT(GD_DENIED) | GD_BIT(GD_LIVE) | GD_BIT(GD_FETCHED),
+	[GATEWAY_READY] = GD_BIT(GD_DENIED) | GD_BIT(GD_LIVE) | GD_BIT(GD_FETCHED) |
+			  GD_BIT(GD_COUNTED),
 };
 
 static void flush(struct runtime *rt);
@@ -283,6 +284,10 @@ void gateway_set(struct runtime *rt, int fd)
 	struct sandbox *s;
 
 	drop_socket(rt);
+	for (size_t i = 0; i < GD_CODES_MAX; i++) {
+		g->counted_before[i] += g->counted[i];
+		g->counted[i] = 0;
+	}
 	g->socket = fd >= 0 ? socket_open(rt, fd) : NULL;
 	if (!g->socket) {
 		log_event(LOG_ERROR, "no_gateway", LOG_STR("why", "its socket cannot be watched"));
@@ -377,11 +382,23 @@ static bool on_fetched(struct runtime *rt, struct wire_msg *msg)
 	return fetch_answered(rt, msg->head.id, &body);
 }
 
+/* Sums, which never fall. */
+static bool on_counted(struct runtime *rt, struct wire_msg *msg)
+{
+	struct gateway *g = &rt->gateway;
+	struct gd_counted body;
+
+	memcpy(&body, msg->body, sizeof(body));
+	for (size_t i = 0; i < GD_CODES_MAX; i++) {
+		if (body.codes[i] > g->counted[i])
+			g->counted[i] = body.codes[i];
+	}
+	return true;
+}
+
 static bool (*const handlers[])(struct runtime *rt, struct wire_msg *msg) = {
-	[GD_HELLO] = on_hello,
-	[GD_DENIED] = on_denied,
-	[GD_LIVE] = on_live,
-	[GD_FETCHED] = on_fetched,
+	[GD_HELLO] = on_hello,	   [GD_DENIED] = on_denied,   [GD_LIVE] = on_live,
+	[GD_FETCHED] = on_fetched, [GD_COUNTED] = on_counted,
 };
 
 /* Returns false when there is nothing more to read now. */
@@ -522,6 +539,11 @@ void gateway_unbind(struct sandbox *s)
 {
 	gateway_unsay(s->rt, &s->bind);
 	egress_unref(take_ptr(s->egress));
+}
+
+uint64_t runtime_egress_count(const struct runtime *rt, enum egress_code code)
+{
+	return rt->gateway.counted_before[code] + rt->gateway.counted[code];
 }
 
 /* ---- Tunnels that are open ---- */

@@ -7,7 +7,7 @@
  *
  *   NONE   no socket: none has come yet, or the one of before has ended
  *   HELLO  nothing but GD_HELLO                                  -> READY
- *   READY  GD_DENIED, GD_LIVE, GD_FETCHED
+ *   READY  GD_DENIED, GD_LIVE, GD_FETCHED, GD_COUNTED
  *
  * The socket comes from the launcher (LD_GATEWAY), a new one for each life of the gateway. With it
  * everything is said again: DG_HELLO, each session, each sandbox in use, DG_READY. Whatever breaks
@@ -76,6 +76,8 @@ struct gateway {
 	struct fetch_list fetches;
 	uint32_t next_session, next_live, next_fetch;
 	struct deadline retry;
+	uint64_t counted_before[GD_CODES_MAX]; /* by gateways that have ended */
+	uint64_t counted[GD_CODES_MAX];	       /* by this one */
 };
 
 void gateway_init(struct runtime *rt);

@@ -16,6 +16,8 @@
 #define CLOSE_MS 500
 /* The launcher's figures are asked for again when they are older. */
 #define STATUS_MS 2000
+/* A sweeper that deletes a large volume answers later than that, but not so late. */
+#define SILENT_MS 10000
 
 /* ---- Open ---- */
 
@@ -215,6 +217,7 @@ static void refresh_status(struct runtime *rt)
 	    (rt->status_ms && now - rt->status_ms < STATUS_MS))
 		return;
 	rt->status_asked = true;
+	rt->status_asked_ms = now;
 	ask_status(rt, on_status, NULL);
 }
 
@@ -257,6 +260,9 @@ void runtime_info_get(struct runtime *rt, struct runtime_info *ret)
 	*ret = (struct runtime_info){
 		.name = "native",
 		.ready = rt->link.state == LINK_READY && !rt->closing,
+		.silent = rt->status_asked &&
+			  clock_monotonic_ms() - rt->status_asked_ms >= SILENT_MS,
+		.builds_fail = rt->pools.failed_in_row >= POOL_FAILS,
 		.hard_quota = rt->host.quota != MSG_QUOTA_NONE,
 		.counts_shared = rt->host.quota == MSG_QUOTA_FULL,
 		.layers = rt->host.layers,

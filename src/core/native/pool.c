@@ -223,6 +223,7 @@ static void on_new_message(struct sandbox *s, const struct wire_msg *msg)
 	p->rt->pools.n_building--;
 	p->posture = s->posture;
 	p->retry_ms = POOL_RETRY_MS;
+	p->rt->pools.failed_in_row = 0;
 	sandbox_set_user(s, NULL, NULL);
 	if (!serve_one(p, s, NULL)) {
 		/* Off the path. When there are no descriptors for it now, the command tries again. */
@@ -238,6 +239,7 @@ static void build_failed(struct pool *p, const char *why)
 
 	p->n_building--;
 	p->rt->pools.n_building--;
+	p->rt->pools.failed_in_row++;
 	log_event(LOG_ERROR, "build_failed", LOG_INT("tenant", p->tenant),
 		  LOG_STR("image", p->image), LOG_STR("why", why));
 	p->paused = true;

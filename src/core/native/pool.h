@@ -28,6 +28,8 @@
 #define POOL_WINDOW_MS 5000
 #define POOL_RETRY_MS 100
 #define POOL_RETRY_MAX_MS 5000
+/* Builds that fail one after the other until that is no accident. */
+#define POOL_FAILS 3u
 
 struct pool_wait;
 
@@ -66,6 +68,7 @@ struct pool {
 struct pools {
 	TAILQ_HEAD(pool_list, pool) list; /* most recently used first */
 	unsigned n_ready, n_building;	  /* of all */
+	unsigned failed_in_row;		  /* builds, of whatever pool */
 };
 
 /* NULL: not an image name. */

@@ -47,7 +47,8 @@ struct runtime {
 	struct link link;
 	struct ld_hello host; /* zero until the launcher said hello */
 	struct ld_status status;
-	int64_t status_ms; /* when status was asked for last; 0: never */
+	int64_t status_ms;	 /* when status was asked for last; 0: never */
+	int64_t status_asked_ms; /* by refresh_status */
 	bool status_asked;
 
 	struct slot_entry *slots; /* owned, grows to the highest number seen */

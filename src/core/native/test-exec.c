@@ -750,7 +750,7 @@ static void a_lying_clock_does_not_lengthen_the_command(void **state)
 	fake_drop_fds(s);
 	fake_say(s, ID_EXITED, s->job, &body, sizeof(body));
 	fake_turn(&f);
-	assert_int_equal(c.result.duration_ms, 20);
+	assert_int_equal(c.result.duration_us, 20000);
 	fake_stop(&f);
 }
 

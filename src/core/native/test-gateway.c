@@ -697,6 +697,38 @@ static void nothing_comes_before_a_hello_of_the_same_build(void **state)
 	fake_stop(&f);
 }
 
+static void say_counted(struct fake *f, uint64_t ok, uint64_t no_rule)
+{
+	struct gd_counted body = { .codes = { [EGRESS_OK] = ok, [EGRESS_NO_RULE] = no_rule } };
+
+	say_raw(f, GD_COUNTED, &body, sizeof(body));
+	fake_turn(f);
+}
+
+static void attempts_are_summed_over_the_lives_of_the_gateway(void **state)
+{
+	struct fake f;
+
+	fake_start(&f, &fake_config);
+	fake_gateway(&f, true);
+	fake_turn(&f);
+	say_counted(&f, 5, 1);
+	say_counted(&f, 7, 1);
+	assert_int_equal(runtime_egress_count(f.rt, EGRESS_OK), 7);
+	/* One that has been taken over takes nothing back. */
+	say_counted(&f, 3, 2);
+	assert_int_equal(runtime_egress_count(f.rt, EGRESS_OK), 7);
+	assert_int_equal(runtime_egress_count(f.rt, EGRESS_NO_RULE), 2);
+	fake_gateway(&f, true);
+	fake_turn(&f);
+	assert_int_equal(runtime_egress_count(f.rt, EGRESS_OK), 7);
+	say_counted(&f, 1, 0);
+	assert_int_equal(runtime_egress_count(f.rt, EGRESS_OK), 8);
+	assert_int_equal(runtime_egress_count(f.rt, EGRESS_NO_RULE), 2);
+	assert_int_equal(runtime_egress_count(f.rt, EGRESS_PORT), 0);
+	fake_stop(&f);
+}
+
 /* ---- A new policy ---- */
 
 struct policy_call {
@@ -785,6 +817,7 @@ int main(void)
 		cmocka_unit_test(nobody_waits_for_a_gateway_longer_than_a_second),
 		cmocka_unit_test(a_gateway_that_breaks_the_rules_loses_its_socket_alone),
 		cmocka_unit_test(nothing_comes_before_a_hello_of_the_same_build),
+		cmocka_unit_test(attempts_are_summed_over_the_lives_of_the_gateway),
 		cmocka_unit_test(a_new_policy_is_handed_on_and_answered),
 		cmocka_unit_test(a_file_that_there_is_not_is_a_broken_launcher),
 	};

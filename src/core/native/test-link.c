@@ -136,6 +136,30 @@ static void a_status_that_nobody_can_give_ends_nothing(void **state)
 	fake_stop(&f);
 }
 
+static void a_launcher_that_says_nothing_at_all_is_silent(void **state)
+{
+	struct runtime_info info;
+	struct fake f;
+
+	fake_start(&f, &fake_config);
+	f.hangs = true;
+	runtime_info_get(f.rt, &info);
+	assert_false(info.silent);
+	fake_turn(&f);
+	fake_advance(&f, 9999);
+	runtime_info_get(f.rt, &info);
+	assert_false(info.silent);
+	fake_advance(&f, 1);
+	runtime_info_get(f.rt, &info);
+	assert_true(info.silent);
+	assert_int_equal(f.statuses, 1);
+	fake_answer_status(&f);
+	fake_turn(&f);
+	runtime_info_get(f.rt, &info);
+	assert_false(info.silent);
+	fake_stop(&f);
+}
+
 static void a_launcher_of_another_build_is_refused(void **state)
 {
 	struct fake f;
@@ -457,6 +481,7 @@ int main(void)
 		cmocka_unit_test(the_status_is_fetched_behind_the_answer),
 		cmocka_unit_test(room_is_asked_for_each_time),
 		cmocka_unit_test(a_status_that_nobody_can_give_ends_nothing),
+		cmocka_unit_test(a_launcher_that_says_nothing_at_all_is_silent),
 		cmocka_unit_test(a_launcher_of_another_build_is_refused),
 		cmocka_unit_test(each_state_accepts_its_messages_and_no_others),
 		cmocka_unit_test(an_answer_of_the_wrong_type_is_a_fault),

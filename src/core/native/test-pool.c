@@ -241,6 +241,8 @@ static void a_failed_build_fails_the_first_waiter_alone(void **state)
 
 static void after_a_failed_build_the_next_try_is_delayed(void **state)
 {
+	struct runtime_info info;
+	unsigned failed = 0;
 	struct fake f;
 
 	fake_start(&f, &fake_config);
@@ -254,10 +256,14 @@ static void after_a_failed_build_the_next_try_is_delayed(void **state)
 		assert_int_equal(f.building, 0);
 		fake_advance(&f, 1);
 		assert_int_equal(f.building, 1);
+		runtime_info_get(f.rt, &info);
+		assert_int_equal(info.builds_fail, ++failed >= POOL_FAILS);
 	}
 	/* Success forgets the failures. */
 	fake_build(&f);
 	fake_turn(&f);
+	runtime_info_get(f.rt, &info);
+	assert_false(info.builds_fail);
 	assert_int_equal(f.rt->pools.list.tqh_first->retry_ms, POOL_RETRY_MS);
 	fake_stop(&f);
 }

@@ -99,6 +99,7 @@ static void sort_out(struct store *s, struct op_list *batch, struct op_list *don
 		next = op->next;
 		if (op->err)
 			atomic_fetch_add(&s->errors, 1);
+		atomic_store(&s->failing, op->err != NULL);
 		if (op->err && op->keep && s->n_retry < RETRY_MAX) {
 			free(take_ptr(op->err));
 			s->n_retry++;
@@ -249,6 +250,11 @@ void store_close(struct store *s, void (*closed)(void *data), void *data)
 uint64_t store_errors(const struct store *s)
 {
 	return atomic_load(&s->errors);
+}
+
+bool store_is_failing(const struct store *s)
+{
+	return atomic_load(&s->failing);
 }
 
 void store_lock(struct store *s)

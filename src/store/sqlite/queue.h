@@ -61,7 +61,8 @@ struct store {
 	void (*closed)(void *data);
 	void *closed_data;
 	atomic_uint_fast64_t errors;
-	int64_t logged_us; /* the loop's */
+	atomic_bool failing; /* the last write did */
+	int64_t logged_us;   /* the loop's */
 };
 
 /* One piece of memory for an operation and its texts, each with a NUL; NULL stays NULL. */

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The clean stop: what runs may end, nothing new begins, and the log says what is waited for."""
+
+import contextlib
+import http.client
+import json
+import os
+import signal
+import threading
+import time
+
+import pytest
+
+import harness
+from harness import KEYS
+
+
+@contextlib.contextmanager
+def stopping(**env):
+    """A server that is stopped inside, by the test."""
+    why = harness.runnable()
+    if why:
+        pytest.skip(why)
+    env.setdefault("SANDBOX_STOP_SECONDS", None)
+    server = harness.Server(env).start()
+    try:
+        yield server
+        assert server.process.wait(20) == 0
+        server.settle()
+        assert not server.left_over()
+        server.release()
+    finally:
+        server.stop(clean=False)
+
+
+# Until it is told from outside, for nobody may ask the API any more when it stops.
+WAITS = "trap 'echo done; exit' USR1; sleep 50 & wait"
+
+
+def running(server, commands):
+    harness.wait_until(
+        lambda: server.get("/v1/usage").json["commands_running"] == commands, 10, "they run"
+    )
+
+
+def events(server, name):
+    found = []
+    for line in server.log().splitlines():
+        if line.startswith("{"):
+            event = json.loads(line)
+            if event["event"] == name and event["process"] == "airlockd":
+                found.append(event)
+    return found
+
+
+def term(server, number=signal.SIGTERM):
+    """Tells it to stop, and waits until it has heard."""
+    server.process.send_signal(number)
+    harness.wait_until(lambda: events(server, "stopping"), 5, "it stops")
+
+
+def test_with_nothing_to_wait_for_a_stop_is_quick():
+    with stopping() as server:
+        server.exec(server.create(), "true")
+        began = time.monotonic()
+        term(server)
+        server.process.wait(10)
+        assert time.monotonic() - began < 3
+        (event,) = events(server, "stopping")
+        assert (event["commands"], event["transfers"], event["requests"]) == (0, 0, 0)
+        assert event["seconds_left"] == 30
+
+
+def test_a_command_ends_while_everybody_else_is_sent_away():
+    with stopping() as server:
+        session = server.create()
+        with harness.in_background(server.exec, session, WAITS, 55) as result:
+            shell = harness.wait_until(lambda: waiting_shell(server), 10, "it waits")
+            held = server.connect()
+            term(server)
+            assert server.get("/healthz", key=None).status == 503
+            health = server.get("/healthz", key=None).json
+            assert health == {"status": "stopping", "active_sessions": 1}
+            for refused in (
+                server.post("/v1/sessions/%s/exec" % session, {"command": "true"}),
+                server.post("/v1/sessions", {}),
+                server.get("/v1/sessions/%s/read?path=go" % session),
+                server.get("/v1/usage"),
+            ):
+                assert (refused.status, refused.code) == (503, "stopping")
+                assert refused.headers["Retry-After"] == "1"
+                assert refused.headers["Connection"] == "close"
+            # The ladder is the same as ever.
+            assert server.get("/v1/usage", key="wrong").status == 401
+            # A connection of before is told, too.
+            held.sendall(b"GET /v1/usage HTTP/1.1\r\nHost: x\r\nX-API-Key: %s\r\n\r\n" % KEYS["a"].encode())
+            assert harness.read_raw(held).status == 503
+            held.close()
+            assert server.process.poll() is None
+            (event,) = events(server, "stopping")
+            assert (event["commands"], event["requests"]) == (1, 1)
+            os.kill(shell, signal.SIGUSR1)
+        assert result[0]["stdout"] == "done\n"
+        assert not events(server, "stop_ends_work")
+
+
+def waiting_shell(server):
+    """The pid of the shell of WAITS, once it waits."""
+    for pid, name in harness.tenant_processes(server.number):
+        with contextlib.suppress(OSError):
+            caught = int(harness.proc_status(pid)["SigCgt"], 16)
+            if name == "bash" and caught & 1 << (signal.SIGUSR1 - 1):
+                return pid
+    return None
+
+
+def test_commands_that_wait_in_line_run_before_the_stop():
+    with stopping(SANDBOX_POOL="0") as server:
+        session = server.create()
+        results = []
+
+        def work():
+            results.append(server.exec(session, "sleep 0.5; echo done", 30)["stdout"])
+
+        threads = [threading.Thread(target=work) for _ in range(24)]
+        for thread in threads:
+            thread.start()
+        running(server, 24)
+        term(server)
+        for thread in threads:
+            thread.join()
+        assert results == ["done\n"] * 24
+
+
+def test_an_upload_that_has_begun_is_taken():
+    with stopping() as server:
+        session = server.create()
+        server.exec(session, "true")
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+        connection.putrequest("PUT", "/v1/sessions/%s/files?path=a" % session)
+        connection.putheader("X-API-Key", KEYS["a"])
+        connection.putheader("Content-Length", "8")
+        connection.endheaders(b"half")
+        # It is known as a transfer once the worker has the job.
+        harness.wait_until(lambda: worker_has_draft(server), 10, "the upload has begun")
+        term(server)
+        (event,) = events(server, "stopping")
+        assert (event["transfers"], event["requests"]) == (1, 1)
+        # A server that does not wait would be gone by now.
+        time.sleep(1.5)
+        connection.send(b"done")
+        answer = connection.getresponse()
+        assert (answer.status, json.loads(answer.read())["size_bytes"]) == (200, 8)
+
+
+def worker_has_draft(server):
+    """Whether some file of 4 bytes without a name, or hidden, is being written inside."""
+    for pid, _ in harness.tenant_processes(server.number):
+        with contextlib.suppress(OSError):
+            for fd in os.listdir("/proc/%d/fd" % pid):
+                with contextlib.suppress(OSError):
+                    path = "/proc/%d/fd/%s" % (pid, fd)
+                    if os.readlink(path).startswith("/workspace") and os.stat(path).st_size == 4:
+                        return True
+    return False
+
+
+def test_what_takes_too_long_is_ended_and_on_record():
+    with stopping(SANDBOX_STOP_SECONDS="1", SANDBOX_AUDIT="sqlite", SANDBOX_SESSION_STATE=None) as server:
+        session = server.create()
+        began = time.monotonic()
+        with harness.in_background(server.exec, session, "echo begun; sleep 50", 55) as result:
+            running(server, 1)
+            term(server)
+        assert 1 <= time.monotonic() - began < 10
+        assert (result[0]["exit_code"], result[0]["timed_out"]) == (137, False)
+        assert result[0]["stdout"] == "begun\n"
+        assert result[0]["warnings"] == ["The server was stopped before the command had ended."]
+        (event,) = events(server, "stop_ends_work")
+        assert event["commands"] == 1
+        server.process.wait(10)
+        with harness.Server(
+            {"SANDBOX_AUDIT": "sqlite"}, state_dir=server.state_dir
+        ) as again:
+            (entry,) = again.get("/v1/audit").json["entries"]
+            assert (entry["command"], entry["exit_code"]) == ("echo begun; sleep 50", None)
+            assert entry["detail"] == "failed: the server was stopped while it ran"
+            assert 0 < entry["duration_s"] < 10
+
+
+def test_a_second_signal_ends_the_waiting():
+    with stopping() as server:
+        session = server.create()
+        with harness.in_background(server.exec, session, WAITS, 55) as result:
+            harness.wait_until(lambda: waiting_shell(server), 10, "it waits")
+            term(server)
+            began = time.monotonic()
+            server.process.send_signal(signal.SIGTERM)
+        assert result[0]["exit_code"] == 137
+        server.process.wait(10)
+        assert time.monotonic() - began < 5
+
+
+def test_ctrl_c_of_a_terminal_lets_commands_end_too():
+    """The terminal signals every process of its foreground group."""
+    why = harness.runnable()
+    if why:
+        pytest.skip(why)
+    server = harness.Server({"SANDBOX_STOP_SECONDS": None})
+    wrapper = os.path.join(harness.state_dirs().root, "own-group")
+    with open(wrapper, "w") as script:
+        script.write('#!/bin/sh\nexec setsid "%s" "$@"\n' % server.program)
+    os.chmod(wrapper, 0o755)
+    server.program = wrapper
+    with server:
+        session = server.create()
+        with harness.in_background(server.exec, session, WAITS, 55) as result:
+            shell = harness.wait_until(lambda: waiting_shell(server), 10, "it waits")
+            pids = set(server.processes())
+            os.killpg(server.process.pid, signal.SIGINT)
+            harness.wait_until(lambda: events(server, "stopping"), 5, "it stops")
+            assert server.get("/healthz", key=None).status == 503
+            assert {name for _, name, _ in pids} == {name for _, name, _ in server.processes()}
+            os.kill(shell, signal.SIGUSR1)
+        assert result[0]["stdout"] == "done\n"
+        assert server.process.wait(10) == 0
