@@ -113,8 +113,7 @@ static const char *const texts[DB_STATEMENTS] = {
 	[DB_LOAD_SNAPSHOTS] = "SELECT id, tenant, name, path, session, template, size_bytes,"
 			      " created_us, expires_us FROM snapshot ORDER BY created_us, id",
 	[DB_LOAD_JOURNAL] = "SELECT id FROM volume_journal",
-	[DB_LOAD_USAGE] = "SELECT tenant, sessions, commands, command_ms FROM usage"
-			  " WHERE period=?",
+	[DB_LOAD_USAGE] = "SELECT tenant, period, sessions, commands, command_ms FROM usage",
 	[DB_LOAD_KEYS] = "SELECT id, tenant, name, hash, created_us, revoked_us FROM key"
 			 " ORDER BY created_us, id",
 	[DB_FIND_TENANT] = "SELECT number FROM tenant WHERE name=?",
