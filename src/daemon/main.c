@@ -10,7 +10,8 @@
  * core, runtime, store close, each when the one before has -> exit. STOP_MS is the end in any case;
  * whatever was acknowledged is committed long before.
  *
- * Exit status: 0 stopped, 78 the configuration or the state is refused, 1 failed or launcher lost.
+ * Exit status: 0 stopped, 78 the configuration or the state is refused, 75 the state cannot be used
+ * as long as something lasts, 1 failed or launcher lost.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -73,10 +74,11 @@ struct daemon {
 	int status;
 };
 
+/* A full disk and a database that another program holds do not last. */
 static int refuse(const struct err *err)
 {
 	dprintf(STDERR_FILENO, "airlock: %s\n", err->text);
-	return CONFIG_EXIT;
+	return err->code == ENOSPC || err->code == EBUSY ? CONFIG_EXIT_LATER : CONFIG_EXIT;
 }
 
 /* ---- Stop ---- */
