@@ -403,8 +403,9 @@ static uint32_t on_policy(void *data, uint32_t which, int fd, uint32_t code)
 		return 0;
 	}
 	errno = (int)code;
-	int r = fd < 0 ? err_errno(&err, "it cannot be opened")
-		       : (egress ? take_egress : take_limits)(d, fd, &err);
+	int r = fd >= 0		? (egress ? take_egress : take_limits)(d, fd, &err)
+		: code == EPERM ? err_set(&err, EPERM, "everybody can write to it")
+				: err_errno(&err, "it cannot be opened");
 	if (r >= 0)
 		return 0;
 	log_event(LOG_ERROR, egress ? "policy_refused" : "limits_refused",
