@@ -140,8 +140,8 @@ static int explain(struct db *db, int code, struct err *err)
 		return err_set(err, EUCLEAN, "%s", text);
 	case SQLITE_IOERR:
 	case SQLITE_CANTOPEN:
-		errno = kernel ? kernel : EIO;
-		return err_errno(err, "%s", text);
+		errno = kernel;
+		return kernel ? err_errno(err, "%s", text) : err_set(err, EIO, "%s", text);
 	}
 	return err_set(err, EIO, "%s", text);
 }
