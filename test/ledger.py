@@ -121,11 +121,11 @@ class Ledger:
 
     # ---- Asking ----
 
-    def ask(self, method, path, body=None):
+    def ask(self, method, path, body=None, **more):
         """As a client does: what was refused because the server is busy is asked again."""
         deadline = time.monotonic() + READY_SECONDS
         while True:
-            answer = self.server.request(method, path, body)
+            answer = self.server.request(method, path, body, **more)
             if answer.status != 503 or time.monotonic() > deadline:
                 return answer
             time.sleep(0.02)
@@ -169,6 +169,11 @@ class Ledger:
         path = os.path.join(self.root, "state", "airlock.db")
         with contextlib.closing(sqlite3.connect("file:%s?mode=ro" % path, uri=True)) as db:
             return {row[0] for row in db.execute(query)}
+
+    def usage(self, tenant):
+        """Commands of all months that are counted on the disk."""
+        (n,) = self._column("SELECT coalesce(sum(commands), 0) FROM usage WHERE tenant='%s'" % tenant)
+        return n
 
     def rows(self):
         """The volumes that the database explains."""

@@ -200,6 +200,8 @@ static int copy_file(const char *path, int *ret_memfd, struct err *err)
 		return err_errno(err, "%s", path);
 	if (!S_ISREG(st.st_mode) || st.st_size > CONFIG_FILE_MAX)
 		return err_set(err, EINVAL, "%s: is not a file of at most 4 MB", path);
+	if (st.st_mode & S_IWOTH)
+		return err_set(err, EPERM, "%s: can be written by everybody; chmod o-w", path);
 	for (off_t at = 0; at < st.st_size;) {
 		ssize_t n = sendfile(memfd, file, &at, (size_t)(st.st_size - at));
 		if (n < 0)

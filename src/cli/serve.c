@@ -3,11 +3,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -81,6 +83,15 @@ static int make_folder(int dir, const char *name, const struct passwd *pw, int *
 	return 0;
 }
 
+/* SQLite takes no path with a link on it, and that would be noticed late. */
+static int open_real(const char *path)
+{
+	const struct open_how how = { .flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC,
+				      .resolve = RESOLVE_NO_SYMLINKS };
+
+	return (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
+}
+
 static int make_state_dir(const char *path, struct err *err)
 {
 	const struct passwd *pw = getpwnam(USER);
@@ -97,7 +108,12 @@ static int make_state_dir(const char *path, struct err *err)
 	int r = make_parents(path, err);
 	if (r < 0)
 		return r;
-	_cleanup_fd_ int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	_cleanup_fd_ int dir = open_real(path);
+	if (dir < 0 && errno == ELOOP)
+		return err_set(err, ELOOP,
+			       "SANDBOX_STATE_DIR: a symbolic link is on the path %s; name the "
+			       "real one",
+			       path);
 	if (dir < 0 || fstat(dir, &st) < 0)
 		return err_errno(err, "SANDBOX_STATE_DIR: cannot open %s", path);
 	if (st.st_uid != 0 || (st.st_mode & 022))
@@ -107,6 +123,8 @@ static int make_state_dir(const char *path, struct err *err)
 			path);
 	if ((st.st_mode & 0755) != 0755 && fchmod(dir, 0755) < 0)
 		return err_errno(err, "SANDBOX_STATE_DIR: cannot open %s for " USER, path);
+	if (faccessat(dir, ".", W_OK, 0) < 0)
+		return err_errno(err, "SANDBOX_STATE_DIR: cannot write to %s", path);
 	r = make_folder(dir, "state", pw, &state, err);
 	return r < 0 ? r : make_folder(state, "tmp", pw, &tmp, err);
 }

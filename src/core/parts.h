@@ -266,3 +266,4 @@ void files_expire(struct core *c, int64_t now_us);
 int usage_load(struct core *c, struct err *err);
 void usage_add(struct core *c, struct tenant *t, uint64_t sessions, uint64_t commands, int64_t ms);
 void usage_flush(struct core *c);
+void usage_free(struct tenant *t);

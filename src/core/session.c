@@ -13,6 +13,8 @@
 #include "core/parts.h"
 #include "store/store.h"
 
+#define CLOCK_SET_US (10 * 1000000ll)
+
 /* ---- The table ---- */
 
 static size_t hash_of(const struct core *c, struct str id)
@@ -194,9 +196,23 @@ void core_sweep(struct core *c, int64_t now_us)
 	leftovers_clear(c);
 }
 
+/* Since the clock was set, a time of before is none of this clock; the next start would take the
+ * difference for idleness. */
+static void follow_clock(struct session *s)
+{
+	int64_t at_us = clock_wall_us() - (clock_monotonic_us() - s->idle_since_us);
+
+	if (llabs(s->accessed_us - at_us) < CLOCK_SET_US)
+		return;
+	s->accessed_us = at_us;
+	s->touched = true;
+}
+
 void core_flush(struct core *c)
 {
 	for (struct session *s = c->newest; s; s = s->next) {
+		if (s->state == SESSION_READY)
+			follow_clock(s);
 		if (s->state == SESSION_READY && s->touched) {
 			store_touch_session(c->store, s->id, s->accessed_us);
 			s->touched = false;

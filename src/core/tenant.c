@@ -97,7 +97,7 @@ void tenants_free(struct core *c)
 	for (struct tenant *t = c->tenants, *next; t; t = next) {
 		next = t->next;
 		assert(!t->files[FILES_QUICK].first && !t->files[FILES_SLOW].first);
-		free(t->usage);
+		usage_free(t);
 		free(t->name);
 		free(t);
 	}

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "core/repository.h"
 #include "core/rig.h"
@@ -228,6 +229,50 @@ static void records_that_are_too_old_are_not_shown(void **state)
 	struct log *log = log_of(r, r->a);
 	assert_int_equal(log->rows, 1);
 	assert_string_equal(log->row[0].command, "new");
+}
+
+/* Page after page as a client asks for it; a letter for each record, in the order of the pages. */
+static void read_pages(struct rig *r, size_t limit, char letters[32])
+{
+	static struct log log;
+	int64_t before_us = INT64_MAX;
+	uint32_t before_id = 0;
+	size_t n = 0;
+
+	do {
+		log = (struct log){ 0 };
+		audit_page(r->core, r->a, before_us, before_id, limit, on_page, &log);
+		rig_settle(r);
+		assert_int_equal(log.n, 1);
+		for (size_t i = 0; i < log.rows; i++) {
+			assert_true(n < 31);
+			assert_true(log.row[i].row.at_us <= before_us);
+			before_us = log.row[i].row.at_us;
+			before_id = (uint32_t)log.row[i].row.id;
+			letters[n++] = log.row[i].command[0];
+		}
+	} while (log.more);
+	letters[n] = '\0';
+}
+
+static void a_clock_that_is_set_loses_and_doubles_no_record(void **state)
+{
+	/* Before each command; those that stand still and those that come back meet. */
+	static const int64_t seconds[] = { 0, 10, 10, -20, 0, 5, 5, 0, 3600, -3600, 0, -86400 };
+	struct rig *r = *state;
+	struct session *s = rig_session(r, r->a);
+	char letters[32];
+
+	for (size_t i = 0; i < ARRAY_SIZE(seconds); i++) {
+		const char letter = (char)('a' + i);
+		clock_fake(clock_monotonic_us(), clock_wall_us() + seconds[i] * RIG_SECOND);
+		run(r, s, (struct str){ &letter, 1 });
+	}
+	clock_fake(clock_monotonic_us(), clock_wall_us() + 2 * DAY);
+	for (size_t limit = 1; limit <= ARRAY_SIZE(((struct log *)NULL)->row); limit++) {
+		read_pages(r, limit, letters);
+		assert_string_equal(letters, "ickjhgbfedal");
+	}
 }
 
 static void a_log_that_cannot_be_written_stops_nobody(void **state)
@@ -518,6 +563,7 @@ int main(void)
 		T(whoever_hangs_up_is_on_record_all_the_same),
 		T(what_ran_when_the_server_was_killed_has_failed),
 		T(records_that_are_too_old_are_not_shown),
+		T(a_clock_that_is_set_loses_and_doubles_no_record),
 		T(a_log_that_cannot_be_written_stops_nobody),
 		T(strict_means_that_nothing_runs_unrecorded),
 		T(strict_runs_what_was_asked_for),

@@ -587,6 +587,49 @@ static void idle_clocks_go_on_over_a_restart(void **state)
 	assert_int_equal(r->a->sessions_open, 0);
 }
 
+static void set_clock(int64_t by_us)
+{
+	clock_fake(clock_monotonic_us(), clock_wall_us() + by_us);
+}
+
+static void a_clock_that_is_set_ends_no_session_and_keeps_none(void **state)
+{
+	static const int64_t days[] = { 30, -60, 9000 };
+	struct rig *r = *state;
+	char id[SESSION_ID_LEN + 1];
+
+	memcpy(id, rig_session(r, r->a)->id, sizeof(id));
+	for (size_t i = 0; i < ARRAY_SIZE(days); i++) {
+		rig_advance(r, 500 * RIG_SECOND);
+		set_clock(days[i] * 86400 * RIG_SECOND);
+		core_sweep(r->core, clock_monotonic_us());
+		assert_true(exists(r, id));
+	}
+	core_flush(r->core);
+	struct session *s = session_find(r->core, str_of(id));
+	assert_int_equal(s->accessed_us, clock_wall_us() - 1500 * RIG_SECOND);
+	rig_close(r);
+	rig_open(r);
+	assert_true(exists(r, id));
+	rig_advance(r, 299 * RIG_SECOND);
+	core_sweep(r->core, clock_monotonic_us());
+	assert_true(exists(r, id));
+	rig_advance(r, 1 * RIG_SECOND);
+	core_sweep(r->core, clock_monotonic_us());
+	assert_false(exists(r, id));
+	rig_settle(r);
+	/* While no server runs nothing else is known: it begins anew. */
+	memcpy(id, rig_session(r, r->a)->id, sizeof(id));
+	rig_close(r);
+	set_clock(-86400 * RIG_SECOND);
+	rig_open(r);
+	assert_true(exists(r, id));
+	rig_advance(r, 1800 * RIG_SECOND);
+	core_sweep(r->core, clock_monotonic_us());
+	assert_false(exists(r, id));
+	rig_settle(r);
+}
+
 static void ephemeral_sessions_end_with_a_clean_stop(void **state)
 {
 	struct rig *r = *state;
@@ -774,6 +817,7 @@ int main(void)
 		T(sessions_are_listed_newest_first_and_by_tenant),
 		T(the_sweep_removes_what_is_over_its_ttl_and_nothing_else),
 		T(idle_clocks_go_on_over_a_restart),
+		T(a_clock_that_is_set_ends_no_session_and_keeps_none),
 		T(ephemeral_sessions_end_with_a_clean_stop),
 		T(after_a_stop_nothing_is_made),
 		T(closing_answers_every_create_that_is_under_way),

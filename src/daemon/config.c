@@ -210,6 +210,8 @@ int config_open_file(const char *path, int *ret_fd, struct err *err)
 		return err_errno(err, "cannot be opened");
 	if (!S_ISREG(st.st_mode))
 		return err_set(err, EINVAL, "is not a regular file");
+	if (st.st_mode & S_IWOTH)
+		return err_set(err, EPERM, "can be written by everybody; chmod o-w");
 	*ret_fd = take_fd(&fd);
 	return 0;
 }

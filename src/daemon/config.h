@@ -26,6 +26,8 @@
 #include "egress/list.h"
 
 #define CONFIG_EXIT 78
+/* The same of what may pass; the launcher knows it as EXIT_LATER. */
+#define CONFIG_EXIT_LATER 75
 
 struct config;
 

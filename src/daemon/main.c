@@ -12,7 +12,8 @@
  * connection -> exchanges end -> api, core, runtime, store close, each when the one before has ->
  * exit. STOP_MS is the end in any case; whatever was acknowledged is committed long before.
  *
- * Exit status: 0 stopped, 78 the configuration or the state is refused, 1 failed or launcher lost.
+ * Exit status: 0 stopped, 78 the configuration or the state is refused, 75 the state cannot be used
+ * as long as something lasts, 1 failed or launcher lost.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -86,10 +87,11 @@ struct daemon {
 	int status;
 };
 
+/* A full disk and a database that another program holds do not last. */
 static int refuse(const struct err *err)
 {
 	dprintf(STDERR_FILENO, "airlock: %s\n", err->text);
-	return CONFIG_EXIT;
+	return err->code == ENOSPC || err->code == EBUSY ? CONFIG_EXIT_LATER : CONFIG_EXIT;
 }
 
 /* ---- Stop ---- */
@@ -461,8 +463,9 @@ static uint32_t on_policy(void *data, uint32_t which, int fd, uint32_t code)
 		return 0;
 	}
 	errno = (int)code;
-	int r = fd < 0 ? err_errno(&err, "it cannot be opened")
-		       : (egress ? take_egress : take_limits)(d, fd, &err);
+	int r = fd >= 0		? (egress ? take_egress : take_limits)(d, fd, &err)
+		: code == EPERM ? err_set(&err, EPERM, "everybody can write to it")
+				: err_errno(&err, "it cannot be opened");
 	if (r >= 0)
 		return 0;
 	log_event(LOG_ERROR, egress ? "policy_refused" : "limits_refused",

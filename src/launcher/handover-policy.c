@@ -31,6 +31,8 @@ static int copy_file(const char *path, int *ret)
 		return -errno;
 	if (!S_ISREG(st.st_mode))
 		return -EINVAL;
+	if (st.st_mode & S_IWOTH)
+		return -EPERM;
 	if (st.st_size > POLICY_MAX)
 		return -EFBIG;
 	for (off_t at = 0; at < st.st_size;) {

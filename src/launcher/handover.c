@@ -334,8 +334,10 @@ static void peer_ended(enum peer_kind kind, int status)
 		policies_daemon_lost();
 	}
 	/* It refuses its configuration, its database, its log directory. A gateway that has worked
-	 * before is no reason to end what needs none: its disk may be full, or it was taken over. */
-	bool refused = WIFEXITED(status) && WEXITSTATUS(status) == EXIT_CONFIG;
+	 * before is no reason to end what needs none: its disk may be full, or it was taken over.
+	 * A disk that is full only now has room again some time, and sandboxes that run go on. */
+	bool refused = WIFEXITED(status) && (WEXITSTATUS(status) == EXIT_CONFIG ||
+					     (WEXITSTATUS(status) == EXIT_LATER && !h.served));
 	if (refused && !h.stopping &&
 	    (kind == PEER_DAEMON || (kind == PEER_GATEWAY && !h.gateway_served)))
 		handover_give_up();

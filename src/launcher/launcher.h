@@ -24,6 +24,8 @@
 
 /* Exit status of a refused start: a configuration or a host that no restart will change. */
 #define EXIT_CONFIG 78
+/* Of airlockd: what it refuses may pass. */
+#define EXIT_LATER 75
 
 struct launcher {
 	struct launcher_options options;

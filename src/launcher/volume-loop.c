@@ -132,8 +132,9 @@ static int img_open(int state, int *ret_fd, struct err *err)
 
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return err_errno(err, "opening " IMG);
-	if (!S_ISREG(st.st_mode) || st.st_uid != geteuid())
-		return err_set(err, EPERM, IMG " is not a file of root's");
+	if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 077))
+		return err_set(err, EPERM,
+			       IMG " is not a file of root's, closed to others (mode 0600)");
 	int r = img_lock(fd, err);
 	if (r == 0)
 		*ret_fd = take_fd(&fd);

@@ -116,11 +116,11 @@ struct store_usage {
 	uint64_t sessions, commands, command_ms;
 };
 
-/* Adds to what is there. A failed one is tried again with the next write. */
-void store_add_usage(struct store *s, const struct store_usage *delta);
-int store_load_usage(struct store *s, const char *period,
-		     void (*each)(void *data, const struct store_usage *row), void *data,
-		     struct err *err);
+/* Adds to what is there. */
+void store_add_usage(struct store *s, const struct store_usage *delta, store_fn fn, void *data);
+/* Of all months. */
+int store_load_usage(struct store *s, void (*each)(void *data, const struct store_usage *row),
+		     void *data, struct err *err);
 /* ---- Audit ----
  *
  * A record is put twice: as it begins, open, and as it ended. Open ones are never shown; those that

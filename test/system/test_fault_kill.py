@@ -9,8 +9,7 @@ again where nobody else does that, and:
   a whole or not at all (a restore: each file the old or the new one); database and volumes explain each
   other; nothing else is left; everything works.
 
-All n of all processes are more than a thousand rounds. AIRLOCK_FAULT_POINTS says how many of each pair of
-process and operation are taken, spread over all of them (1 unless set), or `all`.
+All n of all processes are more than a thousand rounds; injection.points says which are taken.
 """
 
 import contextlib
@@ -23,11 +22,9 @@ import pytest
 
 import harness
 from codehost import CodeHost, archive
-from injection import Injection, missing
+from injection import NEVER, POINTS, Injection, is_alive, missing, points
 from ledger import SETTLE_SECONDS, Ledger, volume_of
 
-POINTS = os.environ.get("AIRLOCK_FAULT_POINTS", "1")
-NEVER = 1 << 40
 COUNTER_SLACK = 96 << 10
 OWN = re.compile(r"\.airlock-[0-9a-f]{16}")
 
@@ -345,12 +342,6 @@ def inject(ledger, process, n):
     return Injection(ledger.pid_of(process), n, "kill")
 
 
-def is_alive(pid):
-    with contextlib.suppress(OSError):
-        return not harness.proc_status(pid)["State"].startswith("Z")
-    return False
-
-
 def one_round(ground, kind, process, n):
     """(what was hit or None, calls in all) of one operation, and what came of it is looked at."""
     ledger, operation = ground.ledger, kind(ground)
@@ -381,15 +372,6 @@ def one_round(ground, kind, process, n):
     except AssertionError as error:
         raise AssertionError("%s\n%s" % (where, error)) from error
     return hit, injection.total
-
-
-def points(total, turn):
-    """Which calls: all of them, or some at equal distances, others for each pair."""
-    if POINTS == "all":
-        return range(1, total + 1)
-    some = min(int(POINTS), total)
-    shift = turn * 0.618 % 1
-    return [1 + int((i + shift) * total / some) for i in range(some)]
 
 
 class Grounds:

@@ -86,6 +86,18 @@ def test_a_broken_file_changes_nothing_and_says_so(by_file, content):
     harness.wait_until(back, 10, "airlockd is back with the limits that were taken")
 
 
+def test_a_file_that_everybody_can_write_changes_nothing(by_file):
+    server, path = by_file
+    write(path, {"*": {"max_sessions": 8}})
+    reload(server, "limits_loaded")
+    write(path, {"*": {"max_sessions": 800}})
+    os.chmod(path, 0o646)
+    reload(server, "limits_refused")
+    os.chmod(path, 0o644)
+    assert limit(server) == 8
+    assert "everybody can write to it" in server.log_tail(2)
+
+
 def test_a_file_that_is_gone_changes_nothing(by_file):
     server, path = by_file
     write(path, {"*": {"max_sessions": 6}})

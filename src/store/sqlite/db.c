@@ -13,6 +13,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/num.h"
+#include "store/sqlite/wal.h"
 
 /* Small: what is stored is small, and it is read once. WAL with FULL: a commit that was reported is
  * on the disk. The checkpoint is every 256 pages, so that the commit that pays for it pays little. */
@@ -113,8 +114,7 @@ static const char *const texts[DB_STATEMENTS] = {
 	[DB_LOAD_SNAPSHOTS] = "SELECT id, tenant, name, path, session, template, size_bytes,"
 			      " created_us, expires_us FROM snapshot ORDER BY created_us, id",
 	[DB_LOAD_JOURNAL] = "SELECT id FROM volume_journal",
-	[DB_LOAD_USAGE] = "SELECT tenant, sessions, commands, command_ms FROM usage"
-			  " WHERE period=?",
+	[DB_LOAD_USAGE] = "SELECT tenant, period, sessions, commands, command_ms FROM usage",
 	[DB_LOAD_KEYS] = "SELECT id, tenant, name, hash, created_us, revoked_us FROM key"
 			 " ORDER BY created_us, id",
 	[DB_FIND_TENANT] = "SELECT number FROM tenant WHERE name=?",
@@ -125,14 +125,25 @@ static const char *const texts[DB_STATEMENTS] = {
 
 static int explain(struct db *db, int code, struct err *err)
 {
-	int posix = EIO;
+	const char *text = db->sqlite ? sqlite3_errmsg(db->sqlite) : sqlite3_errstr(code);
+	int kernel = sqlite3_system_errno(db->sqlite);
 
-	if ((code & 0xff) == SQLITE_FULL)
-		posix = ENOSPC;
-	else if ((code & 0xff) == SQLITE_CORRUPT || (code & 0xff) == SQLITE_NOTADB)
-		posix = EUCLEAN;
-	return err_set(err, posix, "%s",
-		       db->sqlite ? sqlite3_errmsg(db->sqlite) : sqlite3_errstr(code));
+	if (code == SQLITE_CANTOPEN_SYMLINK)
+		return err_set(err, ELOOP, "a symbolic link is on its path; name the real one");
+	switch (code & 0xff) {
+	case SQLITE_FULL:
+		return err_set(err, ENOSPC, "%s", text);
+	case SQLITE_BUSY:
+		return err_set(err, EBUSY, "another program holds it: %s", text);
+	case SQLITE_CORRUPT:
+	case SQLITE_NOTADB:
+		return err_set(err, EUCLEAN, "%s", text);
+	case SQLITE_IOERR:
+	case SQLITE_CANTOPEN:
+		errno = kernel;
+		return kernel ? err_errno(err, "%s", text) : err_set(err, EIO, "%s", text);
+	}
+	return err_set(err, EIO, "%s", text);
 }
 
 sqlite3_stmt *db_bind(struct db *db, enum db_statement which, const char *types, ...)
@@ -160,7 +171,12 @@ int db_step(struct db *db, sqlite3_stmt *stmt, struct err *err)
 
 	if (r == SQLITE_ROW)
 		return 1;
-	int failed = r == SQLITE_DONE ? 0 : explain(db, r, err);
+	int failed = 0;
+
+	if (r != SQLITE_DONE) {
+		explain(db, r, err);
+		failed = err_wrap(err, "%s", sqlite3_db_filename(db->sqlite, "main"));
+	}
 	sqlite3_reset(stmt);
 	sqlite3_clear_bindings(stmt);
 	return failed;
@@ -285,12 +301,11 @@ static int prepare(struct db *db, struct err *err)
 static int set_up(struct db *db, const char *path, struct err *err)
 {
 	int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW |
-		    SQLITE_OPEN_PRIVATECACHE;
+		    SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_EXRESCODE;
 	int r = sqlite3_open_v2(path, &db->sqlite, flags, NULL);
 
 	if (r != SQLITE_OK)
 		return explain(db, r, err);
-	sqlite3_extended_result_codes(db->sqlite, 1);
 	sqlite3_db_config(db->sqlite, SQLITE_DBCONFIG_LOOKASIDE, NULL, 0, 0);
 	sqlite3_db_config(db->sqlite, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
 	sqlite3_busy_timeout(db->sqlite, 1000);
@@ -301,7 +316,8 @@ static int set_up(struct db *db, const char *path, struct err *err)
 		r = check_schema(db, err);
 	if (r >= 0)
 		r = prepare(db, err);
-	return r;
+	/* Whoever only reads would learn at the first write that another program holds it. */
+	return r < 0 ? r : exec_text(db, "BEGIN IMMEDIATE; ROLLBACK", err);
 }
 
 int db_open(struct db *db, const char *path, struct err *err)
@@ -311,11 +327,13 @@ int db_open(struct db *db, const char *path, struct err *err)
 
 	if (r < 0)
 		return r;
-	r = set_up(&made, path, err);
+	r = wal_check(path, err);
+	if (r >= 0)
+		r = set_up(&made, path, err);
 	if (r == -EUCLEAN)
 		err_wrap(err,
-			 "the state database %s is damaged; put a backup in its place, or move it "
-			 "away to begin without sessions",
+			 "the state database %s is damaged; put a backup in its place (airlock "
+			 "restore), or move it and its -wal away to begin without sessions",
 			 path);
 	else if (r < 0)
 		err_wrap(err, "the state database %s", path);

@@ -19,7 +19,6 @@
 #include "base/log.h"
 #include "base/mem.h"
 
-#define RETRY_MAX 256u
 #define STACK_SIZE (256u * 1024)
 #define LOG_EVERY_US (60 * 1000000ll)
 
@@ -59,11 +58,13 @@ static void op_free(struct op *op)
 /* ---- The writer ---- */
 
 /* All operations from first up to and without end, in one transaction. */
-static int commit(struct store *s, struct op *first, const struct op *end, struct err *err)
+static int commit(struct store *s, struct op *first, const struct op *end, bool *ret_begun,
+		  struct err *err)
 {
 	struct err ignored;
 	int r = db_run(&s->db, DB_BEGIN, err);
 
+	*ret_begun = r >= 0;
 	for (struct op *op = first; op != end && r >= 0; op = op->next) {
 		for (struct op *part = op; part && r >= 0; part = part->more)
 			r = part->run(&s->db, part, err);
@@ -79,41 +80,27 @@ static int commit(struct store *s, struct op *first, const struct op *end, struc
 static void write_batch(struct store *s, struct op_list *batch)
 {
 	struct err err;
+	bool begun;
 
 	uv_mutex_lock(&s->db_lock);
-	if (commit(s, batch->first, NULL, &err) < 0) {
-		for (struct op *op = batch->first; op; op = op->next) {
-			if (commit(s, op, op->next, &err) < 0) {
-				op->err = mem_new(1, sizeof(err));
-				*op->err = err;
-			}
-		}
+	int r = commit(s, batch->first, NULL, &begun, &err);
+	bool failing = r < 0;
+	for (struct op *op = batch->first; op && r < 0; op = op->next) {
+		/* Where none can begin, because another program holds the database, each would wait
+		 * as long as the first did. */
+		failing = !begun || commit(s, op, op->next, &begun, &err) < 0;
+		if (!failing)
+			continue;
+		op->err = mem_new(1, sizeof(err));
+		*op->err = err;
+		atomic_fetch_add(&s->errors, 1);
 	}
+	atomic_store(&s->failing, failing);
 	uv_mutex_unlock(&s->db_lock);
-}
-
-/* A kept one that failed waits for the next batch; everything else is for its callback. */
-static void sort_out(struct store *s, struct op_list *batch, struct op_list *done)
-{
-	for (struct op *op = batch->first, *next; op; op = next) {
-		next = op->next;
-		if (op->err)
-			atomic_fetch_add(&s->errors, 1);
-		atomic_store(&s->failing, op->err != NULL);
-		if (op->err && op->keep && s->n_retry < RETRY_MAX) {
-			free(take_ptr(op->err));
-			s->n_retry++;
-			append(&s->retry, op);
-		} else {
-			append(done, op);
-		}
-	}
 }
 
 static bool take_batch(struct store *s, struct op_list *batch)
 {
-	append_all(batch, &s->retry);
-	s->n_retry = 0;
 	uv_mutex_lock(&s->queue_lock);
 	while (!s->queue.first && !s->stop)
 		uv_cond_wait(&s->wake, &s->queue_lock);
@@ -129,13 +116,12 @@ static void writer(void *arg)
 	bool more = true;
 
 	while (more) {
-		struct op_list batch = { 0 }, done = { 0 };
+		struct op_list batch = { 0 };
 		more = take_batch(s, &batch);
 		if (batch.first)
 			write_batch(s, &batch);
-		sort_out(s, &batch, &done);
 		uv_mutex_lock(&s->queue_lock);
-		append_all(&s->done, &done);
+		append_all(&s->done, &batch);
 		s->stopped = !more;
 		uv_mutex_unlock(&s->queue_lock);
 		uv_async_send(&s->async);
@@ -161,10 +147,6 @@ static void on_closed(uv_handle_t *handle)
 	void (*closed)(void *data) = s->closed;
 	void *data = s->closed_data;
 
-	for (struct op *op = s->retry.first, *next; op; op = next) {
-		next = op->next;
-		op_free(op);
-	}
 	db_close(&s->db);
 	uv_cond_destroy(&s->wake);
 	uv_mutex_destroy(&s->queue_lock);

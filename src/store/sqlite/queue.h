@@ -29,7 +29,6 @@ struct op {
 	} then;
 	void *data;
 	struct op *more;		 /* owned: what is done with it or not at all */
-	bool keep;			 /* one that failed is tried again with the next batch */
 	const char *texts[OP_TEXTS_MAX]; /* point into room */
 	int64_t numbers[OP_NUMBERS_MAX];
 	size_t n;    /* texts in a list that begins at texts[0] */
@@ -54,8 +53,6 @@ struct store {
 	uv_thread_t thread;
 	uv_async_t async;
 	struct op_list queue, done;
-	struct op_list retry; /* the writer's alone: kept ones that could not be written */
-	size_t n_retry;
 	bool running; /* the loop's: there is a thread */
 	bool stop, stopped;
 	void (*closed)(void *data);

@@ -11,7 +11,7 @@ static int add_usage(struct db *db, struct op *op, struct err *err)
 		       err);
 }
 
-void store_add_usage(struct store *s, const struct store_usage *delta)
+void store_add_usage(struct store *s, const struct store_usage *delta, store_fn fn, void *data)
 {
 	const char *texts[] = { delta->tenant, delta->period };
 	struct op *op = op_new(add_usage, texts, ARRAY_SIZE(texts));
@@ -19,25 +19,23 @@ void store_add_usage(struct store *s, const struct store_usage *delta)
 	op->numbers[0] = (int64_t)delta->sessions;
 	op->numbers[1] = (int64_t)delta->commands;
 	op->numbers[2] = (int64_t)delta->command_ms;
-	op->keep = true;
-	op_submit(s, op, NULL, NULL);
+	op_submit(s, op, fn, data);
 }
 
-int store_load_usage(struct store *s, const char *period,
-		     void (*each)(void *data, const struct store_usage *row), void *data,
-		     struct err *err)
+int store_load_usage(struct store *s, void (*each)(void *data, const struct store_usage *row),
+		     void *data, struct err *err)
 {
 	int r;
 
 	store_lock(s);
-	sqlite3_stmt *stmt = db_bind(&s->db, DB_LOAD_USAGE, "t", period);
+	sqlite3_stmt *stmt = s->db.statements[DB_LOAD_USAGE];
 	while ((r = db_step(&s->db, stmt, err)) > 0) {
 		const struct store_usage row = {
 			.tenant = column_text(stmt, 0),
-			.period = period,
-			.sessions = (uint64_t)sqlite3_column_int64(stmt, 1),
-			.commands = (uint64_t)sqlite3_column_int64(stmt, 2),
-			.command_ms = (uint64_t)sqlite3_column_int64(stmt, 3),
+			.period = column_text(stmt, 1),
+			.sessions = (uint64_t)sqlite3_column_int64(stmt, 2),
+			.commands = (uint64_t)sqlite3_column_int64(stmt, 3),
+			.command_ms = (uint64_t)sqlite3_column_int64(stmt, 4),
 		};
 		each(data, &row);
 	}
