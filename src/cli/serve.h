@@ -18,6 +18,7 @@
 struct serve_request {
 	const char *config_file; /* NULL: none */
 	bool check_only;
+	bool no_imports; /* no gateway for them alone */
 };
 
 /* Returns the exit status; does not return when the launcher was started. */
