@@ -426,7 +426,7 @@ def test_65_no_owner_mode_or_attribute_comes_along(places):
             info = tarfile.TarInfo(name)
             info.mode, info.uid, info.gid, info.uname = mode, 0, 0, "root"
             info.pax_headers = {"SCHILY.xattr.security.capability": "x" * 20,
-                                "SCHILY.xattr.user.a": "x", "SCHILY.acl.access": "user::rw-"}
+                                "SCHILY.xattr.user.a": "x", "SCHILY.acl.access": "user::rwx,group::rwx,other::rwx"}
             tar.addfile(info)
     place = places.get()
     assert place.bring(out.getvalue()).status == 200
