@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A stand-in for the code host, on loopback: SANDBOX_GITHUB_BASE is its base."""
+"""Stand-ins for the code host: CodeHost is one on loopback, SANDBOX_GITHUB_BASE is its base; TLSHost is
+what talks behind the TLS of internet.py."""
 
+import contextlib
 import http.server
 import io
+import socket
 import sys
 import tarfile
 import threading
@@ -64,3 +67,39 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+
+
+def answer(status=200, body=b"", *fields, length=None):
+    lines = [b"HTTP/1.1 %d Whatever" % status, *fields]
+    if length is not False:
+        lines.append(b"Content-Length: %d" % (len(body) if length is None else length))
+    return b"\r\n".join(lines) + b"\r\n\r\n" + body
+
+
+def redirect(to, status=302):
+    return answer(status, b"elsewhere", b"Location: " + to.encode("latin-1"))
+
+
+class TLSHost:
+    """Answers by path: bytes are sent, a function talks. Remembers what it was asked."""
+
+    def __init__(self):
+        self.paths = {}
+        self.requests = []
+        self.release = threading.Event()
+
+    def __call__(self, connection):
+        data = b""
+        while b"\r\n\r\n" not in data:
+            more = connection.recv(65536)
+            if not more:
+                return
+            data += more
+        self.requests.append(data)
+        what = self.paths.get(data.split(b" ")[1].decode(), answer(404))
+        if callable(what):
+            what(connection)
+        else:
+            connection.sendall(what)
+        with contextlib.suppress(OSError):
+            connection.shutdown(socket.SHUT_RDWR)

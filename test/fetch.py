@@ -57,17 +57,25 @@ def missing():
     return why
 
 
-def trusting(folder, ca, build=None):
-    """A program for harness.Server: its airlock, in a mount namespace where the host trusts ca alone."""
-    path = os.path.join(folder, "airlock-that-trusts")
+def seeing(folder, files, build=None):
+    """A program for harness.Server: its airlock, in a mount namespace where those files of the host that
+    are named, {path: what to see there}, are others."""
+    path = os.path.join(folder, "airlock-that-sees")
     with open(path, "w", encoding="utf-8") as file:
         file.write(
-            "#!/bin/sh\nset -e\n[ -n \"$TRUSTING\" ] || TRUSTING=1 exec unshare --mount \"$0\" \"$@\"\n"
-            "unset TRUSTING\nmount --make-rprivate /\nmount --bind '%s' %s\nexec '%s' \"$@\"\n"
-            % (ca, TRUST, os.path.join(build or harness.BUILD, "airlock"))
+            "#!/bin/sh\nset -e\n[ -n \"$SEEING\" ] || SEEING=1 exec unshare --mount \"$0\" \"$@\"\n"
+            "unset SEEING\nmount --make-rprivate /\n"
         )
+        for there, seen in files.items():
+            file.write("[ ! -e %s ] || mount --bind '%s' %s\n" % (there, seen, there))
+        file.write("exec '%s' \"$@\"\n" % os.path.join(build or harness.BUILD, "airlock"))
     os.chmod(path, 0o755)
     return path
+
+
+def trusting(folder, ca, build=None):
+    """The same where the host trusts ca alone."""
+    return seeing(folder, {TRUST: ca}, build)
 
 
 def knob_bits(names):

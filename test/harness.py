@@ -205,6 +205,8 @@ class Server:
             "SANDBOX_TENANT_LIMITS": json.dumps(WIDE),
             "SANDBOX_VOLUME_SIZE_MB": VOLUME_MB,
             "SANDBOX_VOLUME_OVERCOMMIT": "1000",
+            # Nobody is asked: RFC 5737.
+            "SANDBOX_EGRESS_DNS": "192.0.2.53",
             "SANDBOX_SESSION_STATE": None if keep else "off",
             # A test that leaves a command behind does not wait for it; test_stop.py does.
             "SANDBOX_STOP_SECONDS": "0",

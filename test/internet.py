@@ -212,17 +212,19 @@ class Internet:
         subprocess.run(["openssl", *words], check=True, stdout=subprocess.DEVNULL,
                        stderr=subprocess.DEVNULL)
 
-    def certificate(self, names):
-        """Files (certificate, key) for these names, signed by the CA in self.ca."""
-        base = os.path.join(self.folder, names[0].replace("*", "any"))
+    def certificate(self, names, days=30, trusted=True):
+        """Files (certificate, key) for these names, signed by the CA in self.ca or by itself."""
+        kind = "%s.%d.%d" % (names[0].replace("*", "any"), days, trusted)
+        base = os.path.join(self.folder, kind)
+        signer = ["-CA", self.ca, "-CAkey", self._ca_key, "-CAcreateserial"]
         if not os.path.exists(base + ".pem"):
             self._openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
                           "-keyout", base + ".key", "-out", base + ".csr", "-subj", "/CN=" + names[0])
             with open(base + ".ext", "w") as file:
                 file.write("subjectAltName=" + ",".join("DNS:" + name for name in names))
-            self._openssl("x509", "-req", "-in", base + ".csr", "-CA", self.ca, "-CAkey",
-                          self._ca_key, "-CAcreateserial", "-out", base + ".pem", "-days", "30",
-                          "-extfile", base + ".ext")
+            self._openssl("x509", "-req", "-in", base + ".csr", "-out", base + ".pem", "-days",
+                          str(days), "-extfile", base + ".ext",
+                          *(signer if trusted else ["-signkey", base + ".key"]))
         return base + ".pem", base + ".key"
 
     def listen(self, address, port, here=False):

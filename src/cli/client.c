@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/num.h"
 #include "cli/retry.h"
@@ -43,6 +44,7 @@ struct attempt {
 	struct buf *out;
 	long retry_after;
 	bool overflow;
+	int64_t began_ms, shown_s; /* of client->waiting */
 };
 
 /* The first signal waits for a patient client's answer, the second does not. */
@@ -133,11 +135,29 @@ static size_t on_header(char *bytes, size_t size, size_t n, void *user)
 	return n * size;
 }
 
+static void show_waiting(struct attempt *a)
+{
+	int64_t seconds = (clock_monotonic_ms() - a->began_ms) / 1000;
+
+	if (!a->client->waiting || seconds == a->shown_s)
+		return;
+	a->shown_s = seconds;
+	fprintf(stderr, "\r%s: %lld s", a->client->waiting, (long long)seconds);
+}
+
+static void hide_waiting(const struct attempt *a)
+{
+	if (a->shown_s)
+		fputs("\r\033[K", stderr);
+}
+
+/* At least once a second. */
 static int on_progress(void *user, curl_off_t dt, curl_off_t dn, curl_off_t ut, curl_off_t un)
 {
-	const struct attempt *a = user;
+	struct attempt *a = user;
 
 	(void)dn, (void)un;
+	show_waiting(a);
 	if (a->io && a->io->progress && a->io->moved)
 		a->io->progress(a->io->user, a->io->moved,
 				(uint64_t)(a->io->in >= 0 ? (ut > 0 ? ut : 0) : dt));
@@ -225,8 +245,11 @@ static int attempt_once(struct attempt *a, struct err *err)
 	buf_clear(a->out);
 	a->retry_after = -1;
 	c->status = 0;
+	a->began_ms = clock_monotonic_ms();
+	a->shown_s = 0;
 	set_options(a, url, headers);
 	CURLcode code = curl_easy_perform(c->curl);
+	hide_waiting(a);
 	curl_slist_free_all(headers);
 	if (is_interrupted(c)) {
 		interrupted = 0;

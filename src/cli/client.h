@@ -31,6 +31,9 @@ struct client {
 	bool patient; /* the answer must not be lost: the first signal waits for it */
 	bool quiet;   /* no word about waiting before a repeated attempt */
 	long status;  /* of the last answer */
+	/* Borrowed: what a terminal is told, with the seconds, while an answer is awaited. NULL:
+	 * nothing. */
+	const char *waiting;
 };
 
 /* From the environment: SANDBOX_API_URL, SANDBOX_API_KEY, SANDBOX_API_INSECURE, SANDBOX_API_CA. */

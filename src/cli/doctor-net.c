@@ -45,8 +45,8 @@ static void probe_name_servers(struct probe_finding *f)
 		probe_say(f, PROBE_GOOD, NULL, "%.200s", list);
 	else
 		probe_say(f, PROBE_NOTE, "SANDBOX_EGRESS_DNS=<addresses>",
-			  "the host has none but on loopback; a policy without "
-			  "SANDBOX_EGRESS_DNS stops the start");
+			  "the host has none but on loopback: repositories cannot be imported, "
+			  "and a policy stops the start");
 }
 
 /* gateway/trust.h */
@@ -138,8 +138,8 @@ static void probe_way_out(struct probe_finding *f)
 
 const struct probe doctor_net_probes[] = {
 	{ "gateway", "the only process with a way out", false, probe_gateway },
-	{ "name servers", "allowed names are looked up by the gateway alone", false,
-	  probe_name_servers },
+	{ "name servers", "the gateway alone looks up allowed names and where imports come from",
+	  false, probe_name_servers },
 	{ "trusted certificates", "imports come from whom they say", false, probe_certificates },
 	{ "all-ports catch", "every attempt to connect is logged", false, probe_all_ports },
 	{ "way out", "read from the routing table; nothing is sent", false, probe_way_out },

@@ -106,7 +106,7 @@ static void set_environment(const struct embedded *e, const char *dir, const cha
 static _Noreturn void child_main(const struct embedded *e, const char *dir, const char *egress,
 				 int log_fd, pid_t parent)
 {
-	const struct serve_request request = { 0 };
+	const struct serve_request request = { .no_imports = true };
 	const struct sigaction normal = { .sa_handler = SIG_DFL };
 	static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGPIPE };
 	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);

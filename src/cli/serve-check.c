@@ -77,15 +77,33 @@ static int copy_templates(const struct config_settings *s, struct serve_settings
 	return 0;
 }
 
-static int take_gateway(const struct config_launcher_settings *l, struct serve_settings *ret,
-			struct err *err)
+/* Imports need name servers, and so does what the operator asks for; only that is worth a refusal. */
+static int take_name_servers(const struct config_launcher_settings *l, bool no_imports,
+			     struct serve_settings *ret, struct err *err)
 {
-	int r = 0;
+	bool asked = l->egress || l->import_base;
 
-	/* Sessions may reach something, or imports come from where the operator says. */
-	ret->gateway = l->egress || l->import_base;
-	if (!ret->gateway)
+	if (!asked && no_imports)
 		return 0;
+	ret->gateway = l->egress_dns ||
+		       nameserver_of_host(ret->egress_dns, sizeof(ret->egress_dns));
+	if (!ret->gateway && asked)
+		return err_set(err, ENOENT,
+			       "SANDBOX_EGRESS_DNS: this host has no name servers but those on "
+			       "loopback; name some");
+	if (!l->egress_dns)
+		return 0;
+	return copy_text(ret->egress_dns, sizeof(ret->egress_dns), l->egress_dns,
+			 "SANDBOX_EGRESS_DNS", err);
+}
+
+static int take_gateway(const struct config_launcher_settings *l, bool no_imports,
+			struct serve_settings *ret, struct err *err)
+{
+	int r = take_name_servers(l, no_imports, ret, err);
+
+	if (r < 0 || !ret->gateway)
+		return r;
 	ret->egress_log_days = l->egress_log_days;
 	_cleanup_free_ char *log_dir = mem_printf("%s/egress", l->state_dir);
 	r = copy_text(ret->egress_log_dir, sizeof(ret->egress_log_dir),
@@ -97,18 +115,11 @@ static int take_gateway(const struct config_launcher_settings *l, struct serve_s
 	if (r >= 0 && l->import_base)
 		r = copy_text(ret->import_base, sizeof(ret->import_base), l->import_base,
 			      "SANDBOX_GITHUB_BASE", err);
-	if (r >= 0 && l->egress_dns)
-		r = copy_text(ret->egress_dns, sizeof(ret->egress_dns), l->egress_dns,
-			      "SANDBOX_EGRESS_DNS", err);
-	else if (r >= 0 && !nameserver_of_host(ret->egress_dns, sizeof(ret->egress_dns)))
-		r = err_set(err, ENOENT,
-			    "SANDBOX_EGRESS_DNS: this host has no name servers but those on "
-			    "loopback; name some");
 	return r;
 }
 
-static int take_settings(const struct config_settings *s, struct serve_settings *ret,
-			 struct err *err)
+static int take_settings(const struct config_settings *s, bool no_imports,
+			 struct serve_settings *ret, struct err *err)
 {
 	const struct config_launcher_settings *l = &s->launcher;
 	const struct {
@@ -135,16 +146,17 @@ static int take_settings(const struct config_settings *s, struct serve_settings 
 	ret->cpu_milli = l->cpu_milli;
 	ret->tmp_mb = l->tmp_mb;
 	ret->stop_s = l->stop_s;
-	int r = take_gateway(l, ret, err);
+	int r = take_gateway(l, no_imports, ret, err);
 	if (r >= 0 && l->tenant_limits_file)
 		r = copy_text(ret->tenant_limits_file, sizeof(ret->tenant_limits_file),
 			      l->tenant_limits_file, "SANDBOX_TENANT_LIMITS_FILE", err);
 	return r < 0 ? r : copy_templates(s, ret, err);
 }
 
-static int check(const char *file, int file_fd, int memfd, struct serve_settings *ret,
-		 struct err *err)
+static int check(const struct serve_request *request, int file_fd, int memfd,
+		 struct serve_settings *ret, struct err *err)
 {
+	const char *file = request->config_file;
 	struct config *config = config_new();
 	int r = drop_rights(err);
 
@@ -159,7 +171,7 @@ static int check(const char *file, int file_fd, int memfd, struct serve_settings
 		r = config_check(config, err);
 	if (r >= 0) {
 		config_warn(config, print_warning, NULL);
-		r = take_settings(config_settings(config), ret, err);
+		r = take_settings(config_settings(config), request->no_imports, ret, err);
 	}
 	if (r >= 0)
 		r = config_write(config, memfd, err);
@@ -167,12 +179,13 @@ static int check(const char *file, int file_fd, int memfd, struct serve_settings
 	return r;
 }
 
-static _Noreturn void child_main(const char *file, int file_fd, int memfd, int pipe)
+static _Noreturn void child_main(const struct serve_request *request, int file_fd, int memfd,
+				 int pipe)
 {
 	static struct serve_settings settings;
 	struct err err;
 
-	if (check(file, file_fd, memfd, &settings, &err) < 0)
+	if (check(request, file_fd, memfd, &settings, &err) < 0)
 		_exit(refuse(&err));
 	const char *at = (const char *)&settings;
 	for (size_t left = sizeof(settings); left > 0;) {
@@ -246,7 +259,8 @@ static bool is_terminated(const struct serve_settings *s)
 	       !s->templates[SERVE_TEMPLATES_MAX - 1] && !s->templates[SERVE_TEMPLATES_MAX - 2];
 }
 
-static int run_child(const char *file, int file_fd, int memfd, struct serve_settings *ret)
+static int run_child(const struct serve_request *request, int file_fd, int memfd,
+		     struct serve_settings *ret)
 {
 	int pipes[2], status;
 
@@ -254,7 +268,7 @@ static int run_child(const char *file, int file_fd, int memfd, struct serve_sett
 		return EXIT_FAILED;
 	pid_t pid = fork();
 	if (pid == 0)
-		child_main(file, file_fd, memfd, pipes[1]);
+		child_main(request, file_fd, memfd, pipes[1]);
 	fd_close(&pipes[1]);
 	bool whole = pid > 0 && receive(pipes[0], ret);
 	fd_close(&pipes[0]);
@@ -299,7 +313,7 @@ int serve_check(const struct serve_request *request, struct serve_settings *ret,
 	}
 	if (request->config_file && copy_file(request->config_file, &file_fd, &err) < 0)
 		return refuse(&err);
-	int status = run_child(request->config_file, file_fd, memfd, ret);
+	int status = run_child(request, file_fd, memfd, ret);
 	if (status)
 		return status;
 	if (tell_imported(ret, memfd, &err) < 0 ||

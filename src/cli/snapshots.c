@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "cli/client.h"
@@ -40,8 +41,10 @@ static void set_text(json_t *body, const char *name, const char *text)
 		json_object_set_new(body, name, json_string(text));
 }
 
-/* POSTs to a sandbox what takes as long as its files are many. body is the callee's. */
-static int ask(const char *id, const char *what, json_t *body, json_t **ret, struct err *err)
+/* POSTs to a sandbox what takes as long as its files are many. body is the callee's. waiting: for a
+ * terminal, or NULL. */
+static int ask_shown(const char *id, const char *what, json_t *body, const char *waiting,
+		     json_t **ret, struct err *err)
 {
 	_cleanup_free_ char *segment = client_escape(id);
 	_cleanup_free_ char *path = mem_printf("/v1/sessions/%s/%s", segment, what);
@@ -51,12 +54,18 @@ static int ask(const char *id, const char *what, json_t *body, json_t **ret, str
 	if (r >= 0) {
 		/* What is made must not be lost because nobody waited for its id. */
 		client.patient = true;
+		client.waiting = isatty(STDERR_FILENO) ? waiting : NULL;
 		r = client_call_with(&client, "POST", path, body, RETRY_MAX, CLIENT_SLOW_SECONDS,
 				     ret, err);
 		client_close(&client);
 	}
 	json_decref(body);
 	return r;
+}
+
+static int ask(const char *id, const char *what, json_t *body, json_t **ret, struct err *err)
+{
+	return ask_shown(id, what, body, NULL, ret, err);
 }
 
 static int print_member(json_t *answer, bool json, const char *member)
@@ -135,7 +144,9 @@ int snapshots_import(const struct cli_command *self, int argc, char **argv)
 	set_text(body, "repo", words[1]);
 	set_text(body, "ref", ref);
 	set_text(body, "path", path);
-	if (ask(words[0], "import", body, &answer, &err) < 0)
+	/* The server says nothing before all of it is there. */
+	_cleanup_free_ char *waiting = mem_printf("downloading and unpacking %s", words[1]);
+	if (ask_shown(words[0], "import", body, waiting, &answer, &err) < 0)
 		return cli_fail(&err);
 	return print_member(answer, json, "path");
 }

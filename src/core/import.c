@@ -228,6 +228,9 @@ static const char *const faults[] = {
 	[RUNTIME_ARCHIVE_LIMIT] = "the archive has more than 500,000 entries, or is larger than "
 				  "16 GB or 200 times its size when it is unpacked.",
 	[RUNTIME_ARCHIVE_TIME] = "it took longer than 120 s.",
+	[RUNTIME_ARCHIVE_MEMORY] = "it took more memory than a sandbox has.",
+	[RUNTIME_ARCHIVE_KILLED] = "what unpacked it was killed.",
+	[RUNTIME_ARCHIVE_CRASHED] = "what unpacked it crashed.",
 };
 
 static void say_no_space(struct err *ret, const struct import *im, uint64_t used)
@@ -324,6 +327,14 @@ static void say_fetch(struct err *ret, const struct import *im,
 
 /* ---- The steps, the last first ---- */
 
+/* Whoever unpacks removes what there is, unless it was ended as well. */
+static bool may_have_left(const struct runtime_file_result *result, const struct err *err)
+{
+	return err->slug &&
+	       (strcmp(err->slug, "internal") == 0 ||
+		(strcmp(err->slug, "unpack_failed") == 0 && result->fault >= RUNTIME_ARCHIVE_TIME));
+}
+
 /* Whether it ran: what the worker never began is no command. */
 static bool has_run(const struct err *err)
 {
@@ -343,7 +354,7 @@ static void on_unpacked(void *data, const struct runtime_file_result *result, co
 		usage_add(im->c, s->tenant, 0, 1, (clock_monotonic_us() - im->unpack_us) / 1000);
 	if (err) {
 		/* What was left of it, if something was, goes when the workspace is measured. */
-		if (err->slug && strcmp(err->slug, "internal") == 0)
+		if (may_have_left(result, err))
 			disk_add(s, s->quota_bytes);
 		say(&said, im, err, result);
 		finish(im, NULL, &said);

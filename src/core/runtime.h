@@ -137,6 +137,9 @@ enum runtime_archive_fault {
 	RUNTIME_ARCHIVE_LINK,	    /* a hard link to outside, a name beneath a link */
 	RUNTIME_ARCHIVE_LIMIT,	    /* too many entries, or too large when unpacked */
 	RUNTIME_ARCHIVE_TIME,	    /* it takes too long */
+	RUNTIME_ARCHIVE_MEMORY,	    /* its reader was at the limit of memory, */
+	RUNTIME_ARCHIVE_KILLED,	    /* was killed, */
+	RUNTIME_ARCHIVE_CRASHED,    /* or crashed */
 };
 
 /* err->slug: "file_not_found", "path_outside", "is_folder", "not_regular_file", "not_in_folder",

@@ -239,6 +239,12 @@ static void unpacking_that_fails_says_why(void **state)
 		  "Unpacking o/r failed: the archive is damaged or cut short.", 1 },
 		{ "unpack_failed", RUNTIME_ARCHIVE_TIME, 8, 0, "unpack_failed",
 		  "Unpacking o/r failed: it took longer than 120 s.", 1 },
+		{ "unpack_failed", RUNTIME_ARCHIVE_MEMORY, 8, 0, "unpack_failed",
+		  "Unpacking o/r failed: it took more memory than a sandbox has.", 1 },
+		{ "unpack_failed", RUNTIME_ARCHIVE_KILLED, 8, 0, "unpack_failed",
+		  "Unpacking o/r failed: what unpacked it was killed.", 1 },
+		{ "unpack_failed", RUNTIME_ARCHIVE_CRASHED, 8, 0, "unpack_failed",
+		  "Unpacking o/r failed: what unpacked it crashed.", 1 },
 		{ "quota", 0, 4 * MB, 510 * MB, "import_no_space",
 		  "The archive (4.0 MB) doesn't fit in the workspace's free disk space (2.0 MB).",
 		  1 },
@@ -271,6 +277,30 @@ static void unpacking_that_fails_says_why(void **state)
 	/* After the last one nobody knows what is left: the next write is measured. */
 	assert_true(s->disk.pending >= s->quota_bytes);
 	assert_settled(r, s);
+}
+
+static void whoever_was_ended_may_have_left_something(void **state)
+{
+	static const struct {
+		enum runtime_archive_fault fault;
+		bool left;
+	} rows[] = {
+		{ RUNTIME_ARCHIVE_BROKEN, false },
+		{ RUNTIME_ARCHIVE_LIMIT, false },
+		{ RUNTIME_ARCHIVE_TIME, true },
+		{ RUNTIME_ARCHIVE_KILLED, true },
+	};
+	struct rig *r = *state;
+	struct outcome o;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct session *s = rig_session(r, r->a);
+		r->runtime.fail[RIG_UNPACK] = "unpack_failed";
+		r->runtime.fault = rows[i].fault;
+		begin(r, s, &o);
+		assert_string_equal(o.slug, "unpack_failed");
+		assert_int_equal(s->disk.pending >= s->quota_bytes, rows[i].left);
+	}
 }
 
 static void two_of_a_tenant_and_eight_in_all_have_a_place(void **state)
@@ -452,6 +482,7 @@ int main(void)
 		T(a_download_that_fails_says_how),
 		T(the_slot_is_taken_after_the_download),
 		T(unpacking_that_fails_says_why),
+		T(whoever_was_ended_may_have_left_something),
 		T(two_of_a_tenant_and_eight_in_all_have_a_place),
 		T(nobody_waits_for_ever),
 		T(whoever_lets_go_ends_it_until_it_unpacks),

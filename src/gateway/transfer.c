@@ -279,7 +279,24 @@ static int on_wake(CURLM *multi, long ms, void *user)
 
 /* ---- The end ---- */
 
-static const char *phrase(CURLcode code)
+static const char *certificate_phrase(const struct transfer *t)
+{
+	long found = X509_V_OK;
+
+	curl_easy_getinfo(t->easy, CURLINFO_SSL_VERIFYRESULT, &found);
+	switch (found) {
+	case X509_V_OK:
+	case X509_V_ERR_UNSPECIFIED: /* OpenSSL found nothing; libcurl compares the names */
+	case X509_V_ERR_HOSTNAME_MISMATCH:
+		return "its certificate is for another name";
+	case X509_V_ERR_CERT_HAS_EXPIRED:
+		return "its certificate has expired";
+	default:
+		return "its certificate is not signed by anybody whom this server trusts";
+	}
+}
+
+static const char *phrase(const struct transfer *t, CURLcode code)
 {
 	switch (code) {
 	case CURLE_COULDNT_CONNECT:
@@ -287,7 +304,7 @@ static const char *phrase(CURLcode code)
 	case CURLE_OPERATION_TIMEDOUT:
 		return "it does not answer in time";
 	case CURLE_PEER_FAILED_VERIFICATION:
-		return "its certificate is not trusted";
+		return certificate_phrase(t);
 	case CURLE_SSL_CONNECT_ERROR:
 		return "no TLS connection can be made to it";
 	case CURLE_PARTIAL_FILE:
@@ -310,7 +327,7 @@ static void finish(struct transfer *t)
 			continue;
 		const char *why = t->why;
 		if (!why && !t->enough && msg->data.result != CURLE_OK)
-			why = phrase(msg->data.result);
+			why = phrase(t, msg->data.result);
 		if (!why && !t->head_over)
 			why = "its answer is malformed";
 		t->ops->done(t->data, why);

@@ -592,12 +592,15 @@ enum file_code {
 };
 
 enum file_archive_fault {
-	FILE_ARCHIVE_BROKEN = 1, /* not a tar in gzip, or cut short */
-	FILE_ARCHIVE_NAME = 2,	 /* absolute, "..", too long */
-	FILE_ARCHIVE_KIND = 3,	 /* a device or another thing that is no file, folder or link */
-	FILE_ARCHIVE_LINK = 4,	 /* a hard link to outside of the archive */
-	FILE_ARCHIVE_LIMIT = 5,	 /* too many entries, or too large when unpacked */
-	FILE_ARCHIVE_TIME = 6,	 /* it takes too long */
+	FILE_ARCHIVE_BROKEN = 1,  /* not a tar in gzip, or cut short */
+	FILE_ARCHIVE_NAME = 2,	  /* absolute, "..", too long */
+	FILE_ARCHIVE_KIND = 3,	  /* a device or another thing that is no file, folder or link */
+	FILE_ARCHIVE_LINK = 4,	  /* a hard link to outside of the archive */
+	FILE_ARCHIVE_LIMIT = 5,	  /* too many entries, or too large when unpacked */
+	FILE_ARCHIVE_TIME = 6,	  /* it takes too long */
+	FILE_ARCHIVE_MEMORY = 7,  /* its reader found no memory */
+	FILE_ARCHIVE_KILLED = 8,  /* its reader got SIGKILL; airlockd knows whether for memory */
+	FILE_ARCHIVE_CRASHED = 9, /* or another signal */
 };
 
 struct id_file {

@@ -35,6 +35,9 @@ enum knob {
 	KNOB_HASTE,	     /* no layer: they wait before each open, so that races are won */
 	KNOB_ARCHIVE_NAMES,  /* unpacking takes any name, kind and link */
 	KNOB_ARCHIVE_LIMITS, /* and any size, ratio, number and time */
+	KNOB_ARCHIVE_STREAM, /* and a stream that breaks as one that ends there */
+	KNOB_PACK_WHOLE,     /* packing ends well what it ended in the middle */
+	KNOB_QUOTA_COUNT,    /* the worker does not count by itself; the volume has its quota */
 	KNOB_RLIMITS,
 	KNOB_FDS,	     /* descriptors are not closed before the tenant runs */
 	KNOB_TENANT_MATCH,   /* hand-over attaches another tenant's volume */

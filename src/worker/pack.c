@@ -16,6 +16,7 @@
 
 #include "base/fd.h"
 #include "base/utf8.h"
+#include "sandbox/knobs.h"
 #include "worker/job.h"
 #include "worker/sorted.h"
 #include "worker/zip.h"
@@ -312,7 +313,7 @@ static int put_all(void)
 	}
 	while (r >= 0 && (r = sorted_next(&name)) > 0)
 		r = put_entry(name);
-	if (r >= 0)
+	if (r >= 0 || knob_off(KNOB_PACK_WHOLE))
 		r = zip_put(end, sizeof(end));
 	return r < 0 ? r : zip_finish();
 }

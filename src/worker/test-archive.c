@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -248,6 +249,30 @@ static void hostile_members_are_refused_and_leave_nothing(void **state)
 	}
 }
 
+static void an_access_list_is_no_mode(void **state)
+{
+	static const struct {
+		const char *record;
+		unsigned mode;
+	} rows[] = {
+		{ "53 SCHILY.acl.access=user::rwx,group::r-x,other::r-x\n", 0644 },
+		{ "53 SCHILY.acl.access=user::rw-,group::r--,other::r--\n", 0755 },
+		{ "40 SCHILY.acl.ace=owner@:x::allow,aaaaa\n", 0644 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		char dest[8], file[16];
+		struct tar t = { 0 };
+		snprintf(dest, sizeof(dest), "d%zu", i);
+		snprintf(file, sizeof(file), "d%zu/f", i);
+		tar_add(&t, &(struct head){ .name = "p", .type = 'x', .data = rows[i].record });
+		tar_add(&t, &(struct head){ .name = "r/f", .mode = rows[i].mode, .data = "x" });
+		assert_int_equal(unpack(&t, dest).end.code, FILE_OK);
+		assert_int_equal(mode_of(ws, file) & 07777, rows[i].mode);
+	}
+}
+
 static void a_long_name_is_refused(void **state)
 {
 	static char name[6000];
@@ -362,6 +387,58 @@ static void an_archive_must_fit_beside_what_is_there(void **state)
 	assert_int_equal(r.end.used, u.bytes);
 	ask.quota++;
 	assert_int_equal(job(&ask, "d", fd).end.code, FILE_ERR_ARCHIVE);
+}
+
+/* ---- what becomes of one that is ended ------------------------------------------------------- */
+
+/* Sends a signal to the child of ours that unpacks, when it waits for more. */
+static pid_t start_killer(int signal)
+{
+	char path[64];
+	int found;
+	pid_t parent = getpid(), child = 0, self = fork();
+
+	assert_true(self >= 0);
+	if (self > 0)
+		return self;
+	self = getpid();
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", parent, parent);
+	while (child == 0) {
+		FILE *file = fopen(path, "re");
+		while (file && fscanf(file, "%d", &found) == 1)
+			child = found != self ? found : child;
+		if (file)
+			fclose(file);
+	}
+	kill(child, signal);
+	_exit(0);
+}
+
+static void one_that_is_ended_is_not_called_damaged(void **state)
+{
+	static const struct {
+		int signal;
+		uint32_t fault;
+	} rows[] = {
+		{ SIGKILL, FILE_ARCHIVE_KILLED },
+		{ SIGXCPU, FILE_ARCHIVE_TIME },
+		{ SIGABRT, FILE_ARCHIVE_CRASHED },
+	};
+	const struct di_file ask = { .op = FILE_UNPACK };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		int pipes[2];
+		assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
+		pid_t killer = start_killer(rows[i].signal);
+		struct result r = job(&ask, "d", pipes[0]);
+		assert_int_equal(waitpid(killer, NULL, 0), killer);
+		close(pipes[0]);
+		close(pipes[1]);
+		assert_int_equal(r.end.code, FILE_ERR_ARCHIVE);
+		assert_int_equal(r.end.errno_code, rows[i].fault);
+		assert_int_equal(count_entries(ws), 1);
+	}
 }
 
 /* ---- what an unpacking that was killed leaves ------------------------------------------------ */
@@ -749,10 +826,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(an_archive_is_unpacked_without_its_first_part),
 		T(hostile_members_are_refused_and_leave_nothing),
+		T(an_access_list_is_no_mode),
 		T(a_long_name_is_refused),
 		T(broken_streams_are_refused),
 		T(a_bomb_is_stopped_by_its_ratio_or_the_quota),
 		T(an_archive_must_fit_beside_what_is_there),
+		T(one_that_is_ended_is_not_called_damaged),
 		T(what_a_killed_unpacking_left_goes_with_the_next_look),
 		T(what_is_held_or_is_no_leftover_stays),
 		T(an_unpacking_is_not_swept_by_another_worker),

@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -22,6 +23,7 @@
 #include "worker/remove.h"
 #include "worker/unarchive.h"
 
+/* SIGXCPU comes first: it says more than SIGKILL. */
 #define CPU_SECONDS (UNARCHIVE_MS / 1000)
 
 struct outcome {
@@ -31,7 +33,7 @@ struct outcome {
 
 static _Noreturn void child(struct unarchive *u, int report)
 {
-	const struct rlimit cpu = { CPU_SECONDS, CPU_SECONDS };
+	const struct rlimit cpu = { CPU_SECONDS, CPU_SECONDS + 1 };
 	struct outcome out = { .error = 0 };
 
 	setrlimit(RLIMIT_CPU, &cpu);
@@ -40,7 +42,26 @@ static _Noreturn void child(struct unarchive *u, int report)
 	_exit(job_write_all(report, (const char *)&out, sizeof(out)) < 0);
 }
 
-/* Runs it; fills *u. -JOB_ARCHIVE without a word of the child: it died of the archive. */
+/* It could not say so itself. */
+static int ended_by(struct unarchive *u, int status)
+{
+	if (!WIFSIGNALED(status))
+		return -EIO;
+	switch (WTERMSIG(status)) {
+	case SIGXCPU:
+		u->fault = FILE_ARCHIVE_TIME;
+		break;
+	case SIGKILL:
+		u->fault = FILE_ARCHIVE_KILLED;
+		break;
+	default:
+		u->fault = FILE_ARCHIVE_CRASHED;
+		break;
+	}
+	return -JOB_ARCHIVE;
+}
+
+/* Runs it; fills *u. */
 static int run_child(struct unarchive *u)
 {
 	struct outcome out;
@@ -61,10 +82,8 @@ static int run_child(struct unarchive *u)
 	} while (n < 0 && errno == EINTR);
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
-	if (n != (ssize_t)sizeof(out)) {
-		u->fault = FILE_ARCHIVE_BROKEN;
-		return -JOB_ARCHIVE;
-	}
+	if (n != (ssize_t)sizeof(out))
+		return ended_by(u, status);
 	*u = out.u;
 	return out.error;
 }

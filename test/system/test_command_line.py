@@ -180,6 +180,19 @@ def test_nothing_of_its_own_server_is_left():
     assert own_processes() == before
 
 
+def test_its_own_server_has_no_gateway_for_imports_that_it_cannot_do():
+    own_server("own")
+    with subprocess.Popen(
+        [AIRLOCK, "run", "--", "sh", "-c", "echo started; sleep 50"],
+        env=environment(SANDBOX_EGRESS_DNS="192.0.2.53"),
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdout.readline() == b"started\n"
+        names = [name for _, name, _ in harness.processes_of(None, process.pid)]
+        process.send_signal(signal.SIGINT)
+    assert "airlockd" in names and "airlock-gateway" not in names
+
+
 def test_a_killed_run_takes_its_server_with_it():
     own_server("own")
     before = own_processes()

@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""airlock snapshots, and airlock sandbox snapshot, restore and fork."""
+"""airlock snapshots, and airlock sandbox snapshot, restore, fork and import."""
 
+import contextlib
 import json
 import os
+import pty
 import re
 import subprocess
+import threading
 
 import pytest
 
 import harness
+from codehost import CodeHost, archive
 from harness import KEYS
 
 AIRLOCK = os.path.join(harness.BUILD, "airlock")
@@ -104,3 +108,52 @@ def test_wrong_use_is_status_2_and_shows_the_use(words):
         pytest.skip("airlock is not built")
     result = airlock(None, *words)
     assert result.returncode == 2 and "usage: airlock " in result.stderr
+
+
+# ---- import ----
+
+
+def start_import(server, session, path, stderr):
+    return subprocess.Popen(
+        [AIRLOCK, "sandbox", "import", session, "o/slow", "--path", path],
+        env=harness.environment(SANDBOX_API_URL=server.url, SANDBOX_API_KEY=KEYS["a"]),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        text=True,
+    )
+
+
+def test_a_terminal_sees_that_an_import_goes_on_and_a_pipe_nothing(servers):
+    release = threading.Event()
+    blob = archive(("f", b"x"))
+    host = CodeHost()
+
+    def slow(handler):
+        release.wait(60)
+        handler.send_response(200)
+        handler.send_header("Content-Length", str(len(blob)))
+        handler.end_headers()
+        handler.wfile.write(blob)
+
+    host.put("slow", slow)
+    server = servers.get({"SANDBOX_GITHUB_BASE": host.base})
+    session = server.create()
+    ours, theirs = pty.openpty()
+    silent = start_import(server, session, "silent", subprocess.PIPE)
+    shown = start_import(server, session, "shown", theirs)
+    os.close(theirs)
+    seen = b""
+    with contextlib.suppress(OSError):
+        while True:
+            seen += os.read(ours, 4096)
+            if seen.count(b"o/slow: ") == 2:
+                release.set()
+    release.set()
+    os.close(ours)
+    assert shown.communicate()[0] == "/workspace/shown\n"
+    assert silent.communicate() == ("/workspace/silent\n", "")
+    line = rb"\rdownloading and unpacking o/slow: \d+ s"
+    assert re.fullmatch(rb"(%s){2,}\r\x1b\[K" % line, seen), seen
+    server.delete("/v1/sessions/" + session)
+    host.close()

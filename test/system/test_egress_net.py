@@ -340,13 +340,67 @@ def test_a_stop_leaves_no_gateway():
         assert server.stop_seconds < 5
 
 
-def test_without_a_policy_there_is_no_gateway():
+@pytest.mark.parametrize("policy", [None, " "])
+def test_without_a_policy_there_is_a_gateway_and_nothing_leads_to_it(policy):
     needs_gateway()
-    for policy in (None, " "):
-        with harness.Server({"SANDBOX_EGRESS_POLICY": policy}) as server:
-            assert server.process_of("airlock-gateway") == []
-            answer = server.post("/v1/sessions", {"egress": EGRESS})
-            assert answer.status == 403
+    with harness.Server({"SANDBOX_EGRESS_POLICY": policy}) as server:
+        (gateway,) = server.process_of("airlock-gateway")
+        assert server.post("/v1/sessions", {"egress": EGRESS}).status == 403
+        before = len(sockets_of(gateway))
+        made = server.create()
+        code = "show([connects(*at) for at in [('127.0.0.1', 3128), ('8.8.8.8', 443)]])"
+        assert inside(server, made, code) == [["ECONNREFUSED", "ENETUNREACH"]]
+        assert len(sockets_of(gateway)) == before
+        assert server.get("/v1/sessions/%s/egress" % made).json["events"] == []
+        assert os.listdir(os.path.join(server.state_dir, "egress")) == []
+        server.delete("/v1/sessions/" + made)
+
+
+# ---- Name servers ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def nameless(tmp_path):
+    """airlock on a host whose name servers are on loopback."""
+    needs_gateway()
+    local = tmp_path / "resolv.conf"
+    local.write_text("nameserver 127.0.0.53\n")
+    files = {"/etc/resolv.conf": local, "/run/systemd/resolve/resolv.conf": local}
+    return fetch.seeing(str(tmp_path), files)
+
+
+def test_without_name_servers_there_is_no_gateway_and_imports_say_so(nameless):
+    with harness.Server({"SANDBOX_EGRESS_DNS": None}, program=nameless) as server:
+        assert server.process_of("airlock-gateway") == []
+        made = server.create()
+        answer = server.post("/v1/sessions/%s/import" % made, {"repo": "o/r"})
+        assert (answer.status, answer.code) == (502, "github_failed")
+        assert answer.detail == (
+            "Couldn't download o/r: this server's host has no name servers but those on loopback; "
+            "its operator has to set SANDBOX_EGRESS_DNS"
+        )
+        server.delete("/v1/sessions/" + made)
+
+
+def test_without_name_servers_doctor_says_what_does_not_work(nameless):
+    ran = subprocess.run(
+        [nameless, "doctor", "--json"], env=harness.environment(), stdout=subprocess.PIPE
+    )
+    layers = {entry["layer"]: entry for entry in json.loads(ran.stdout)["layers"]}
+    found = layers["name servers"]
+    assert found["verdict"] == "note" and "repositories cannot be imported" in found["found"]
+    assert "SANDBOX_EGRESS_DNS" in found["advice"]
+
+
+@pytest.mark.parametrize("asked", [
+    {"SANDBOX_EGRESS_POLICY": '{"*": []}'}, {"SANDBOX_GITHUB_BASE": "https://git.test"},
+])
+def test_what_needs_name_servers_and_has_none_is_refused(nameless, asked):
+    server = harness.Server(dict(asked, SANDBOX_EGRESS_DNS=None), program=nameless)
+    with pytest.raises(AssertionError):
+        server.start()
+    assert server.process.wait(10) == 78
+    assert "airlock: SANDBOX_EGRESS_DNS: " in server.log()
 
 
 # ---- The log directory -------------------------------------------------------------------------
@@ -428,7 +482,7 @@ def test_a_log_directory_that_the_gateway_cannot_reach_stops_the_start(place):
 # ---- The base of imports -----------------------------------------------------------------------
 
 
-def test_a_base_of_imports_brings_a_gateway_without_any_policy(tmp_path):
+def test_the_gateway_hears_of_the_base_of_imports_alone(tmp_path):
     needs_gateway()
     ca = tmp_path / "ca.pem"
     ca.write_text("of the test\n")
@@ -445,7 +499,3 @@ def test_a_base_of_imports_brings_a_gateway_without_any_policy(tmp_path):
         assert not server.post("/v1/sessions", {"egress": EGRESS}).status < 300
     finally:
         server.stop()
-
-
-def test_without_policy_and_base_there_is_no_gateway(shared_server):
-    assert shared_server.process_of("airlock-gateway") == []

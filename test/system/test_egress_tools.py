@@ -56,7 +56,7 @@ def test_pip_installs_from_the_mirror_of_this_machine():
         pytest.skip(why)
     url, host = mirror()
     policy = {"*": [host, "pypi"]}
-    with harness.Server({"SANDBOX_EGRESS_POLICY": json.dumps(policy)}) as server:
+    with harness.Server({"SANDBOX_EGRESS_POLICY": json.dumps(policy), "SANDBOX_EGRESS_DNS": None}) as server:
         session = server.create(egress=[host, "pypi"])
         command = "pip install -q --index-url %s six && python -c 'import six'" % url
         result = server.exec(session, command, 60)

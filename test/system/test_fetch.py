@@ -13,6 +13,8 @@ import pytest
 import fetch
 import harness
 import internet
+from codehost import TLSHost as Host
+from codehost import answer, redirect
 from nameserver import NameServer
 
 GITHUB, CODELOAD, EVIL, SIX = "93.184.216.20", "93.184.216.21", "93.184.216.22", "93.184.216.23"
@@ -20,42 +22,6 @@ GITHUB6 = "2606:2800:220:1::10"
 WRONG, DEAD = "93.184.216.24", "93.184.216.25"
 LIAR = "93.184.216.59"
 BODY = os.urandom(100000)
-
-
-def answer(status=200, body=b"", *fields, length=None):
-    lines = [b"HTTP/1.1 %d Whatever" % status, *fields]
-    if length is not False:
-        lines.append(b"Content-Length: %d" % (len(body) if length is None else length))
-    return b"\r\n".join(lines) + b"\r\n\r\n" + body
-
-
-def redirect(to, status=302):
-    return answer(status, b"elsewhere", b"Location: " + to.encode("latin-1"))
-
-
-class Host:
-    """Answers by path: bytes are sent, a function talks. Remembers what it was asked."""
-
-    def __init__(self):
-        self.paths = {}
-        self.requests = []
-        self.release = threading.Event()
-
-    def __call__(self, connection):
-        data = b""
-        while b"\r\n\r\n" not in data:
-            more = connection.recv(65536)
-            if not more:
-                return
-            data += more
-        self.requests.append(data)
-        what = self.paths.get(data.split(b" ")[1].decode(), answer(404))
-        if callable(what):
-            what(connection)
-        else:
-            connection.sendall(what)
-        with contextlib.suppress(OSError):
-            connection.shutdown(socket.SHUT_RDWR)
 
 
 class World:
@@ -252,11 +218,12 @@ def test_what_was_judged_is_what_is_dialled(world):
 
 def test_the_certificate_must_be_for_that_name_by_a_known_ca(world, gateway):
     got = gateway.get("https://wrong.test/a", ["wrong.test"])
-    assert (got.end, got.text) == ("failed", "wrong.test: its certificate is not trusted")
+    assert (got.end, got.text) == ("failed", "wrong.test: its certificate is for another name")
     # The CA that Debian trusts knows nothing of the stand-ins.
     with fetch.Gateway(world.net, ca=fetch.TRUST) as strict:
         got = strict.get("https://github.com/a")
-        assert (got.end, got.text) == ("failed", "github.com: its certificate is not trusted")
+        said = "github.com: its certificate is not signed by anybody whom this server trusts"
+        assert (got.end, got.text) == ("failed", said)
     assert not world.evil.requests
 
 

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An import that does not come to its end: whoever asked, its session or the gateway goes meanwhile."""
+"""An import that does not come to its end: whoever asked, its session, the gateway or who unpacks goes
+meanwhile."""
 
 import json
 import os
 import signal
+import subprocess
+import sys
 import tarfile
 import threading
 
@@ -48,7 +51,7 @@ def host():
 
 @pytest.fixture(scope="module")
 def near(servers, host):
-    return servers.get({"SANDBOX_GITHUB_BASE": host.base})
+    return servers.get({"SANDBOX_GITHUB_BASE": host.base, "SANDBOX_MEMORY_MB": "64"})
 
 
 @pytest.fixture
@@ -139,4 +142,75 @@ def test_a_killed_gateway_ends_the_download_and_the_next_one_works(near, box, he
         lambda: ask(near, box, "o/good").status != 502, 10, "the next gateway downloads"
     )
     assert near.exec(box, "ls -A; rm -r good")["stdout"] == "good\n"
+    check_works(near, box)
+
+
+# ---- Whoever unpacks ----
+
+# Long enough to be met.
+MANY = archive(*[("d%d/f%d" % (n % 100, n), b"") for n in range(20000)])
+
+# Fills a sandbox until its limit has ended somebody: not itself, since what it fills belongs to nobody.
+EATER = """
+import os, sys
+def kills():
+    for name in ("memory.oom_control", "memory.events"):
+        if os.path.exists(os.path.join(sys.argv[1], name)):
+            with open(os.path.join(sys.argv[1], name)) as file:
+                return [line for line in file if line.startswith("oom_kill ")]
+before = kills()
+with open(os.path.join(sys.argv[1], "cgroup.procs"), "w") as file:
+    file.write(str(os.getpid()))
+memory = os.memfd_create("memory")
+while kills() == before:
+    os.write(memory, bytes(4096))
+"""
+
+
+def unpacker(near):
+    """The process that the file worker, a tenant's process, has forked; it is stopped."""
+    status = {}
+    for pid, _ in harness.tenant_processes(near.number):
+        try:
+            status[str(pid)] = harness.proc_status(pid)
+        except OSError:
+            pass
+    for pid, found in status.items():
+        if status.get(found["PPid"], {}).get("Uid") == found["Uid"]:
+            os.kill(int(pid), signal.SIGSTOP)
+            return pid
+    return None
+
+
+def killed(pid):
+    os.kill(int(pid), signal.SIGKILL)
+
+
+def out_of_memory(pid):
+    """The limit of its sandbox. As the first to go it is ended, and not who eats."""
+    with open("/proc/%s/cgroup" % pid) as file:
+        lines = [line.strip().split(":") for line in file]
+    (path,) = [path for _, kinds, path in lines if "memory" in kinds.split(",") or len(lines) == 1]
+    (group,) = [top + path for top in ("/sys/fs/cgroup", "/sys/fs/cgroup/memory") if os.path.isdir(top + path)]
+    with open("/proc/%s/oom_score_adj" % pid, "w") as file:
+        file.write("1000")
+    try:
+        subprocess.run([sys.executable, "-c", EATER, group], check=True, timeout=60)
+    except subprocess.SubprocessError:
+        killed(pid)
+        raise
+
+
+@pytest.mark.parametrize(
+    "end, why",
+    [(killed, "what unpacked it was killed."), (out_of_memory, "it took more memory than a sandbox has.")],
+    ids=["killed", "out-of-memory"],
+)
+def test_an_archive_is_not_called_damaged_when_its_reader_is_ended(near, box, host, end, why):
+    host.put("many", MANY)
+    with harness.in_background(ask, near, box, "o/many") as answers:
+        end(harness.wait_until(lambda: unpacker(near), 20, "it is being unpacked"))
+    said = answers[0]
+    assert (said.status, said.code) == (422, "unpack_failed"), said
+    assert said.detail == "Unpacking o/many failed: " + why
     check_works(near, box)

@@ -240,8 +240,8 @@ struct runtime_fetch *runtime_fetch_start(struct runtime *rt, const struct runti
 	make_spec(f, spec);
 	TAILQ_INSERT_TAIL(&g->fetches, f, link);
 	if (!rt->host.gateway)
-		why = "this server has no gateway; its operator has to set SANDBOX_EGRESS_POLICY "
-		      "or SANDBOX_GITHUB_BASE";
+		why = "this server's host has no name servers but those on loopback; its operator "
+		      "has to set SANDBOX_EGRESS_DNS";
 	else if (!g->socket)
 		why = "the gateway is being started; try again";
 	else if (f->fd < 0)

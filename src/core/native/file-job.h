@@ -32,6 +32,9 @@ struct file_kind {
 	enum file_step (*end)(struct runtime_file *job, const struct id_file *body);
 	/* It came with another code. FILE_DONE: that is the answer. NULL: it always is. */
 	enum file_step (*refused)(struct runtime_file *job, const struct id_file *body);
+	/* Its sandbox has ended, or is ended now because it takes too long: what to tell, and not
+	 * "internal". NULL: that is it. */
+	const char *(*lost)(struct runtime_file *job, bool late);
 	/* Nobody listens any more, and the job is running. NULL: it may go on. */
 	void (*detach)(struct runtime_file *job);
 	void (*tell)(struct runtime_file *job, const struct err *err);
@@ -90,6 +93,7 @@ struct runtime_file {
 	struct runtime_download_ops down;
 	runtime_list_fn list_fn;
 	int archive;		       /* unpack: borrowed until its end or the detach */
+	int64_t oom_kills;	       /* unpack: of its slot when it began */
 	struct runtime_entry *entries; /* list: owned */
 	size_t after_len;	       /* list: of the cursor, which is the last thing in path */
 };

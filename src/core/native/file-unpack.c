@@ -70,6 +70,15 @@ static enum file_step unpack_end(struct runtime_file *job, const struct id_file 
 	return FILE_DONE;
 }
 
+/* The limit of memory kills one process, or all of the sandbox (cgroups v2). */
+static enum runtime_archive_fault killed_by(const struct runtime_file *job)
+{
+	int64_t now = slot_read_oom_kills(sandbox_slot(job->box->sandbox));
+
+	return job->oom_kills >= 0 && now > job->oom_kills ? RUNTIME_ARCHIVE_MEMORY
+							   : RUNTIME_ARCHIVE_KILLED;
+}
+
 static enum file_step unpack_refused(struct runtime_file *job, const struct id_file *body)
 {
 	if (body->code != FILE_ERR_ARCHIVE)
@@ -80,12 +89,23 @@ static enum file_step unpack_refused(struct runtime_file *job, const struct id_f
 			       (int)RUNTIME_ARCHIVE_KIND == (int)FILE_ARCHIVE_KIND &&
 			       (int)RUNTIME_ARCHIVE_LINK == (int)FILE_ARCHIVE_LINK &&
 			       (int)RUNTIME_ARCHIVE_LIMIT == (int)FILE_ARCHIVE_LIMIT &&
-			       (int)RUNTIME_ARCHIVE_TIME == (int)FILE_ARCHIVE_TIME,
+			       (int)RUNTIME_ARCHIVE_TIME == (int)FILE_ARCHIVE_TIME &&
+			       (int)RUNTIME_ARCHIVE_MEMORY == (int)FILE_ARCHIVE_MEMORY &&
+			       (int)RUNTIME_ARCHIVE_KILLED == (int)FILE_ARCHIVE_KILLED &&
+			       (int)RUNTIME_ARCHIVE_CRASHED == (int)FILE_ARCHIVE_CRASHED,
 		       "the faults of an archive are the protocol's");
-	if (body->errno_code < FILE_ARCHIVE_BROKEN || body->errno_code > FILE_ARCHIVE_TIME)
+	if (body->errno_code < FILE_ARCHIVE_BROKEN || body->errno_code > FILE_ARCHIVE_CRASHED)
 		return broken(job, "a fault that no archive has");
-	job->result.fault = (enum runtime_archive_fault)body->errno_code;
+	job->result.fault = body->errno_code == FILE_ARCHIVE_KILLED
+				    ? killed_by(job)
+				    : (enum runtime_archive_fault)body->errno_code;
 	return FILE_DONE;
+}
+
+static const char *unpack_lost(struct runtime_file *job, bool late)
+{
+	job->result.fault = late ? RUNTIME_ARCHIVE_TIME : killed_by(job);
+	return "unpack_failed";
 }
 
 /* The worker finds the archive cut short, unless it has all of it. */
@@ -106,6 +126,7 @@ static const struct file_kind unpack_kind = {
 	.pump = unpack_pump,
 	.end = unpack_end,
 	.refused = unpack_refused,
+	.lost = unpack_lost,
 	.detach = unpack_detach,
 	.tell = unpack_tell,
 };

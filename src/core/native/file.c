@@ -139,10 +139,18 @@ static void fail_with_box(struct runtime_file *job, const char *why)
 
 	log_event(LOG_ERROR, "file_job_failed", LOG_STR("volume", box->volume->name),
 		  LOG_INT("op", job->op), LOG_STR("why", why));
-	set_error(job, EIO, "internal");
+	if (!job->err.code)
+		set_error(job, EIO, "internal");
 	leave_box(job);
 	box_lose_sandbox(box);
 	tell(job);
+}
+
+static void lose(struct runtime_file *job, bool late)
+{
+	if (job->kind && job->kind->lost)
+		set_error(job, EIO, job->kind->lost(job, late));
+	fail_with_box(job, late ? "it takes too long" : "the file sandbox ended");
 }
 
 static void on_queue_late(struct deadline *d)
@@ -158,7 +166,7 @@ static void on_queue_late(struct deadline *d)
 
 static void on_job_late(struct deadline *d)
 {
-	fail_with_box(container_of(d, struct runtime_file, deadline), "it takes too long");
+	lose(container_of(d, struct runtime_file, deadline), true);
 }
 
 void file_fail_all(struct box *box, const char *slug)
@@ -375,7 +383,7 @@ void file_sandbox_ended(struct box *box)
 	struct runtime_file *job = running_job(box);
 
 	if (job)
-		fail_with_box(job, "the file sandbox ended");
+		lose(job, false);
 	else
 		box_lose_sandbox(box);
 }
@@ -405,8 +413,10 @@ void file_handover_failed(struct box *box, uint32_t code)
 		tell(job);
 	} else if (job && was_dead && job->tries < FILE_TRIES) {
 		try_again(job);
+	} else if (job) {
+		fail_with_box(job, "it did not get the workspace");
 	} else {
-		file_sandbox_ended(box);
+		box_lose_sandbox(box);
 	}
 }
 
@@ -523,6 +533,8 @@ void file_start(struct box *box)
 	box->busy = true;
 	job->state = FILE_RUNNING;
 	job->tries++;
+	if (job->kind && job->kind->lost)
+		job->oom_kills = slot_read_oom_kills(sandbox_slot(box->sandbox));
 	r = send_job(job, box->sandbox);
 	if (r == 0) {
 		deadline_set(&job->rt->deadlines, &job->deadline,

@@ -197,7 +197,7 @@ static void without_a_gateway_it_says_what_to_do(void **state)
 	begin(&f, &c);
 	fake_advance(&f, 0);
 	assert_int_equal(c.result.end, RUNTIME_FETCH_FAILED);
-	assert_non_null(strstr(c.reason, "set SANDBOX_EGRESS_POLICY or SANDBOX_GITHUB_BASE"));
+	assert_non_null(strstr(c.reason, "set SANDBOX_EGRESS_DNS"));
 	fake_stop(&f);
 }
 

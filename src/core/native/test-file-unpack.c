@@ -126,6 +126,9 @@ static void a_refusal_says_what_is_wrong(void **state)
 	} rows[] = {
 		{ { FILE_ERR_ARCHIVE, FILE_ARCHIVE_BROKEN }, "unpack_failed" },
 		{ { FILE_ERR_ARCHIVE, FILE_ARCHIVE_TIME }, "unpack_failed" },
+		{ { FILE_ERR_ARCHIVE, FILE_ARCHIVE_MEMORY }, "unpack_failed" },
+		{ { FILE_ERR_ARCHIVE, FILE_ARCHIVE_KILLED }, "unpack_failed" },
+		{ { FILE_ERR_ARCHIVE, FILE_ARCHIVE_CRASHED }, "unpack_failed" },
 		{ { FILE_ERR_EXISTS, EEXIST }, "exists" },
 		{ { FILE_ERR_QUOTA, EDQUOT, .used = 77 }, "quota" },
 		{ { FILE_ERR_INODES, 0 }, "too_many_files" },
@@ -153,7 +156,7 @@ static void lies_of_the_worker_are_hostile(void **state)
 	static const struct id_file lies[] = {
 		{ FILE_OK, 0, .size = 1 }, /* not all bytes were taken */
 		{ FILE_ERR_ARCHIVE, 0 },
-		{ FILE_ERR_ARCHIVE, FILE_ARCHIVE_TIME + 1 },
+		{ FILE_ERR_ARCHIVE, FILE_ARCHIVE_CRASHED + 1 },
 		{ FILE_ERR_ARCHIVE, UINT32_MAX },
 	};
 	struct fake f;
@@ -170,6 +173,43 @@ static void lies_of_the_worker_are_hostile(void **state)
 		close(c.fd);
 		fake_gone(&f, s);
 		fake_turn(&f);
+	}
+	fake_stop(&f);
+}
+
+/* One process of it, or all of it. */
+static void what_was_killed_is_told_apart_from_what_took_too_much_memory(void **state)
+{
+	static const struct {
+		bool whole, memory;
+		enum runtime_archive_fault fault;
+	} rows[] = {
+		{ false, false, RUNTIME_ARCHIVE_KILLED },
+		{ false, true, RUNTIME_ARCHIVE_MEMORY },
+		{ true, false, RUNTIME_ARCHIVE_KILLED },
+		{ true, true, RUNTIME_ARCHIVE_MEMORY },
+	};
+	struct fake f;
+	struct call c;
+
+	fake_start(&f, &fake_config);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		start(&f, &c, 2 * MIB, 2 * MIB);
+		struct fake_sandbox *s = worker(&f);
+		if (rows[i].memory)
+			fake_measure(s, SLOT_FD_OOM, "oom_kill 1\n");
+		if (rows[i].whole)
+			fake_die(s);
+		else
+			fake_say(s, ID_FILE_END, s->job,
+				 &(struct id_file){ FILE_ERR_ARCHIVE, FILE_ARCHIVE_KILLED },
+				 sizeof(struct id_file));
+		fake_turn(&f);
+		assert_int_equal(c.done, 1);
+		assert_string_equal(c.slug, "unpack_failed");
+		assert_int_equal(c.result.fault, rows[i].fault);
+		fake_measure(s, SLOT_FD_OOM, "oom_kill 0\n");
+		close(c.fd);
 	}
 	fake_stop(&f);
 }
@@ -252,6 +292,8 @@ static void it_waits_as_long_as_it_was_told(void **state)
 	assert_int_equal(first.done, 0);
 	fake_advance(&f, 1);
 	assert_int_equal(first.done, 1);
+	assert_string_equal(first.slug, "unpack_failed");
+	assert_int_equal(first.result.fault, RUNTIME_ARCHIVE_TIME);
 	assert_true(s->killed);
 	close(first.fd);
 	close(second.fd);
@@ -287,6 +329,7 @@ int main(void)
 		cmocka_unit_test(an_archive_reaches_the_worker_whole),
 		cmocka_unit_test(a_refusal_says_what_is_wrong),
 		cmocka_unit_test(lies_of_the_worker_are_hostile),
+		cmocka_unit_test(what_was_killed_is_told_apart_from_what_took_too_much_memory),
 		cmocka_unit_test(a_file_that_is_shorter_fails),
 		cmocka_unit_test(letting_go_cuts_the_archive_short),
 		cmocka_unit_test(a_dead_sandbox_is_replaced_and_the_archive_begins_again),
