@@ -9,6 +9,7 @@
 #include "api/route.h"
 #include "base/limits.h"
 #include "base/mem.h"
+#include "base/utf8.h"
 
 /* ---- Checks of single texts ---- */
 
@@ -25,8 +26,7 @@ static const char *check_stdin(struct str text)
 static const char *check_no_controls(struct str text)
 {
 	for (size_t i = 0; i < text.len; i++) {
-		unsigned char c = (unsigned char)text.data[i];
-		if (c < 0x20 || c == 0x7f)
+		if (utf8_control(str_from(text, i)))
 			return "control characters are not allowed";
 	}
 	return NULL;

@@ -146,6 +146,30 @@ static void strip_removes_unicode_white_space_at_both_ends(void **state)
 	assert_int_equal(utf8_strip((struct str){ NULL, 0 }).len, 0);
 }
 
+static void controls_are_those_of_ascii_and_of_latin_1(void **state)
+{
+	static const struct {
+		struct str in;
+		size_t n;
+	} cases[] = {
+		{ STR(""), 0 },
+		{ STR("\0"), 1 },
+		{ STR("\x1f"), 1 },
+		{ STR(" "), 0 },
+		{ STR("~"), 0 },
+		{ STR("\x7f"), 1 },
+		{ STR("\xc2\x80"), 2 },
+		{ STR("\xc2\x9f"), 2 },
+		{ STR("\xc2\xa0"), 0 },
+		{ STR("\xc3\x9b"), 0 },
+		{ STR("\xe2\x80\x9b"), 0 },
+		{ STR("\xc2"), 0 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		assert_int_equal(utf8_control(cases[i].in), cases[i].n);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -154,6 +178,7 @@ int main(void)
 		cmocka_unit_test(every_code_point_but_surrogates_is_valid),
 		cmocka_unit_test(a_full_buffer_is_cut_between_characters),
 		cmocka_unit_test(count_and_cut_are_in_characters),
+		cmocka_unit_test(controls_are_those_of_ascii_and_of_latin_1),
 		cmocka_unit_test(strip_removes_unicode_white_space_at_both_ends),
 	};
 

@@ -139,6 +139,16 @@ bool utf8_fix_end(struct utf8_fix *fix, struct buf *out)
 	return !unfinished || put_replacement(out);
 }
 
+size_t utf8_control(struct str s)
+{
+	unsigned char first = s.len > 0 ? (unsigned char)s.data[0] : ' ';
+	unsigned char second = s.len > 1 ? (unsigned char)s.data[1] : ' ';
+
+	if (first < 0x20 || first == 0x7f)
+		return 1;
+	return first == 0xc2 && second >= 0x80 && second <= 0x9f ? 2 : 0;
+}
+
 uint64_t utf8_count(struct str s)
 {
 	uint64_t n = 0;

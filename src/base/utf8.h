@@ -30,6 +30,9 @@ bool utf8_fix_put(struct utf8_fix *fix, struct str in, struct buf *out);
 /* No more input: an unfinished sequence becomes one U+FFFD. The state is the start again. */
 bool utf8_fix_end(struct utf8_fix *fix, struct buf *out);
 
+/* How many bytes of a control character s begins with: U+0000..001F, U+007F..009F; 0: of none. */
+size_t utf8_control(struct str s);
+
 /* The rest is for valid text only. */
 uint64_t utf8_count(struct str s);
 /* The first n characters. */

@@ -16,11 +16,7 @@ static void print_lines(const json_t *entries)
 	const json_t *entry;
 	size_t i;
 
-	json_array_foreach((json_t *)(uintptr_t)entries, i, entry)
-	{
-		json_dumpf(entry, stdout, JSON_COMPACT);
-		putchar('\n');
-	}
+	json_array_foreach((json_t *)(uintptr_t)entries, i, entry) show_json_line(entry);
 }
 
 /* One page; *cursor (owned) becomes that of the next, NULL when there is none. */

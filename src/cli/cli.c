@@ -6,12 +6,29 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "base/num.h"
 #include "base/str.h"
+#include "base/utf8.h"
+
+char *cli_plain(const char *text)
+{
+	char *copy = mem_dup(text), *end = copy;
+
+	for (struct str rest = str_of(text); rest.len;) {
+		size_t n = utf8_control(rest);
+		*end++ = n ? '?' : *rest.data;
+		rest = str_from(rest, n ? n : 1);
+	}
+	*end = '\0';
+	return copy;
+}
 
 int cli_fail(const struct err *err)
 {
-	fprintf(stderr, "airlock: %s\n", err->text);
+	_cleanup_free_ char *text = cli_plain(err->text);
+
+	fprintf(stderr, "airlock: %s\n", text);
 	return EXIT_FAILED;
 }
 

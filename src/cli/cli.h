@@ -30,6 +30,9 @@ struct cli_command {
 	int (*run)(const struct cli_command *self, int argc, char **argv);
 };
 
+/* A copy that no terminal takes for orders: control characters are question marks. Owned by the
+ * caller. What a server sends, or what another user of this host may have named, is printed so. */
+char *cli_plain(const char *text);
 /* Prints "airlock: <sentence>" and returns EXIT_FAILED. */
 int cli_fail(const struct err *err);
 /* Prints the sentence, if any, and how the command is used; returns EXIT_USAGE. */

@@ -46,14 +46,15 @@ static int ask(bool admin, const char *method, const char *rest, json_t *body, j
 	return r < 0 ? cli_fail(&err) : 0;
 }
 
-static const char *text(const json_t *record, const char *member)
+/* Owned by the caller. */
+static char *text(const json_t *record, const char *member)
 {
 	const char *value = json_string_value(json_object_get(record, member));
 
-	return value ? value : "";
+	return cli_plain(value ? value : "");
 }
 
-/* So many characters of a text as they are; control characters can't be in a name. */
+/* So many characters of a text. */
 static void print_cut(const char *name)
 {
 	const char *at = name;
@@ -79,9 +80,13 @@ static void print_list(const json_t *list)
 	json_array_foreach((json_t *)(uintptr_t)list, i, record)
 	{
 		bool active = json_is_true(json_object_get(record, "active"));
-		printf("%-12s %-16s ", text(record, "key_id"), text(record, "tenant_id"));
-		print_cut(text(record, "name"));
-		printf("%-8s %s\n", active ? "active" : "revoked", text(record, "prefix"));
+		_cleanup_free_ char *id = text(record, "key_id");
+		_cleanup_free_ char *tenant = text(record, "tenant_id");
+		_cleanup_free_ char *name = text(record, "name");
+		_cleanup_free_ char *prefix = text(record, "prefix");
+		printf("%-12s %-16s ", id, tenant);
+		print_cut(name);
+		printf("%-8s %s\n", active ? "active" : "revoked", prefix);
 	}
 }
 
@@ -111,13 +116,16 @@ static int keys_create(const struct keys_opts *o)
 	int status = ask(o->admin, "POST", "", body, &answer);
 	if (status)
 		return status;
+	_cleanup_free_ char *id = text(answer, "key_id");
+	_cleanup_free_ char *tenant = text(answer, "tenant_id");
+	_cleanup_free_ char *name = text(answer, "name");
+	_cleanup_free_ char *key = text(answer, "api_key");
 	if (o->json)
 		show_json(answer);
 	else
 		printf("Created key %s for tenant %s (%s).\n\n    %s\n\n"
 		       "Keep it somewhere safe: it is shown only once.\n",
-		       text(answer, "key_id"), text(answer, "tenant_id"), text(answer, "name"),
-		       text(answer, "api_key"));
+		       id, tenant, name, key);
 	json_decref(answer);
 	return 0;
 }
@@ -131,11 +139,14 @@ static int keys_revoke(const struct keys_opts *o, const char *id)
 
 	if (status)
 		return status;
+	_cleanup_free_ char *revoked = text(answer, "key_id");
+	_cleanup_free_ char *tenant = text(answer, "tenant_id");
+	_cleanup_free_ char *name = text(answer, "name");
 	if (o->json)
 		show_json(answer);
 	else
-		printf("Revoked %s (%s, %s). It stops working immediately.\n",
-		       text(answer, "key_id"), text(answer, "tenant_id"), text(answer, "name"));
+		printf("Revoked %s (%s, %s). It stops working immediately.\n", revoked, tenant,
+		       name);
 	json_decref(answer);
 	return 0;
 }

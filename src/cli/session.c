@@ -10,6 +10,7 @@
 
 #include "base/limits.h"
 #include "base/mem.h"
+#include "cli/cli.h"
 #include "cli/retry.h"
 #include "cli/show.h"
 
@@ -196,8 +197,7 @@ static void print_result(const struct output *o)
 	size_t i;
 
 	if (o->json) {
-		json_dumpf(o->result, stdout, JSON_INDENT(2));
-		putchar('\n');
+		show_json(o->result);
 		return;
 	}
 	if (!o->streamed) {
@@ -205,7 +205,11 @@ static void print_result(const struct output *o)
 		print_text(stderr, json_object_get(o->result, "stderr"));
 	}
 	json_array_foreach(json_object_get(o->result, "warnings"), i, warning)
-		fprintf(stderr, "airlock: %s\n", json_string_value(warning));
+	{
+		const char *said = json_string_value(warning);
+		_cleanup_free_ char *text = cli_plain(said ? said : "");
+		fprintf(stderr, "airlock: %s\n", text);
+	}
 	show_list(stderr, "refused to reach", json_object_get(o->result, "egress_denied"));
 }
 

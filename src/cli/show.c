@@ -7,12 +7,34 @@
 
 #include "base/buf.h"
 #include "base/mem.h"
+#include "base/utf8.h"
+#include "cli/cli.h"
 
 #define VALUE_MAX 65536u
 
+/* jansson escapes those below U+0020; what else a terminal might obey is escaped here. */
+static int put_json(const char *bytes, size_t len, void *to)
+{
+	for (struct str rest = { bytes, len }; rest.len;) {
+		size_t n = *rest.data == '\n' ? 0 : utf8_control(rest);
+		if (n)
+			fprintf(to, "\\u%04x", (unsigned char)rest.data[n - 1]);
+		else
+			putc(*rest.data, to);
+		rest = str_from(rest, n ? n : 1);
+	}
+	return 0;
+}
+
 void show_json(const json_t *json)
 {
-	json_dumpf(json, stdout, JSON_INDENT(2));
+	json_dump_callback(json, put_json, stdout, JSON_INDENT(2));
+	putchar('\n');
+}
+
+void show_json_line(const json_t *json)
+{
+	json_dump_callback(json, put_json, stdout, JSON_COMPACT);
 	putchar('\n');
 }
 
@@ -23,11 +45,11 @@ static bool ends_with(const char *text, const char *end)
 	return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-/* What a server sends is data: control characters must not reach the terminal. */
 static void put_plain(struct buf *out, const char *text)
 {
-	for (; *text; text++)
-		buf_put_char(out, (unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text);
+	_cleanup_free_ char *plain = cli_plain(text);
+
+	buf_put_text(out, plain);
 }
 
 static void put_time(struct buf *out, double seconds)

@@ -7,8 +7,9 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* The object as the server sent it. */
+/* The object as the server sent it; show_json_line: on one line. */
 void show_json(const json_t *json);
+void show_json_line(const json_t *json);
 /* "name  value" lines, objects and lists indented below; *_at and ts are dates, *_bytes sizes. */
 void show_object(const json_t *object, int indent);
 

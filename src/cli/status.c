@@ -48,11 +48,12 @@ static void print_servers(const json_t *servers)
 		puts("on this host            no server");
 	json_array_foreach((json_t *)(uintptr_t)servers, i, s)
 	{
-		const char *dir = json_string_value(json_object_get(s, "state_dir"));
+		const char *named = json_string_value(json_object_get(s, "state_dir"));
+		_cleanup_free_ char *dir = cli_plain(named ? named : "-");
 		double size = json_number_value(json_object_get(s, "volume_size_bytes"));
 		double left = json_number_value(json_object_get(s, "volume_free_bytes"));
 		printf("server %-5lld            %s\n",
-		       (long long)json_integer_value(json_object_get(s, "pid")), dir ? dir : "-");
+		       (long long)json_integer_value(json_object_get(s, "pid")), dir);
 		printf("  sandboxes             %lld ready, %lld running something\n",
 		       (long long)json_integer_value(json_object_get(s, "ready")),
 		       (long long)json_integer_value(json_object_get(s, "running")));
@@ -80,9 +81,8 @@ static void print_errors(const json_t *errors)
 	printf("last errors             %s\n", json_array_size(errors) ? "" : "none");
 	json_array_foreach((json_t *)(uintptr_t)errors, i, e)
 	{
-		char *text = json_dumps(e, JSON_COMPACT);
-		printf("  %s\n", text ? text : "");
-		mem_cleanup(&text);
+		fputs("  ", stdout);
+		show_json_line(e);
 	}
 }
 

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "core/parts.h"
+#include "store/store.h"
 
 /* No file system here takes 4 GB from one CPU in a second. */
 #define BYTES_PER_CPU_MS (4u * 1024 * 1024)
@@ -150,6 +151,32 @@ void disk_fork(struct core *c, struct session *s)
 		bytes = limit;
 	s->disk.forked += bytes;
 	set_limit(c, s);
+}
+
+/* What the tenant's workspaces and snapshots share with any other, at most. */
+static uint64_t all_shared(const struct core *c, const struct tenant *t)
+{
+	uint64_t sum = t->snapshot_bytes;
+
+	for (const struct session *s = c->newest; s; s = s->next)
+		sum += s->tenant == t ? s->disk.shared : 0;
+	return sum;
+}
+
+/* Forks, and what was made of them, hold no more of a session's files than they share. */
+void disk_gone(struct core *c, const struct session *gone)
+{
+	uint64_t all = all_shared(c, gone->tenant);
+
+	for (struct session *s = c->newest; s && gone->disk.shared; s = s->next) {
+		uint64_t most = all - s->disk.shared;
+		if (s->tenant != gone->tenant || s->state != SESSION_READY ||
+		    s->disk.forked <= most)
+			continue;
+		s->disk.forked = most;
+		s->disk.stale = true;
+		store_share_session(c->store, s->id, s->disk.shared, most);
+	}
 }
 
 void disk_let_go(struct session *s, uint64_t bytes)

@@ -44,6 +44,8 @@ void disk_fork(struct core *c, struct session *s);
  * noticed, too. */
 void disk_let_go(struct session *s, uint64_t bytes);
 void disk_settle(struct core *c, struct session *s);
+/* The same of a session that may have been a fork. */
+void disk_gone(struct core *c, const struct session *gone);
 /* A measurement that began when s->disk.pending was before. */
 void disk_measured(struct session *s, uint64_t used, uint64_t before);
 /* So many files and folders a walk has found. Near their limit every question needs a walk: empty

@@ -13,6 +13,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "core/disk.h"
 #include "core/parts.h"
 #include "store/store.h"
 
@@ -43,6 +44,7 @@ static void finish(struct ending *e)
 		store_clear_journal(c->store, s->id, 1);
 		s->tenant->sessions_open--;
 		session_remove(c, s);
+		disk_gone(c, s);
 	} else {
 		s->retry = true;
 		err_slug(&err, EIO, "internal", "Internal Server Error");

@@ -105,6 +105,40 @@ static void key_free(struct key *k)
 	free(k);
 }
 
+static void take_out(struct core *c, struct key *prev, struct key *k)
+{
+	struct key **at = &c->keys->buckets[bucket_of(str_of(k->id))];
+
+	while (*at != k)
+		at = &(*at)->hash_next;
+	*at = k->hash_next;
+	*(prev ? &prev->next : &c->keys->first) = k->next;
+	if (!k->next)
+		c->keys->last = prev;
+}
+
+/* The tenant's that was revoked first, when more than enough of them are remembered. */
+static void forget_one(struct core *c, const struct tenant *t)
+{
+	struct key *found = NULL, *before_found = NULL;
+	unsigned n = 0;
+
+	for (struct key *prev = NULL, *k = c->keys->first; k; prev = k, k = k->next) {
+		if (k->tenant != t || !k->revoked_us || k->revoking)
+			continue;
+		n++;
+		if (found && found->revoked_us <= k->revoked_us)
+			continue;
+		found = k;
+		before_found = prev;
+	}
+	if (n <= KEYS_REVOKED_MAX)
+		return;
+	take_out(c, before_found, found);
+	store_drop_key(c->config.key_store, found->id);
+	key_free(found);
+}
+
 void keys_free(struct core *c)
 {
 	for (struct static_key *k = c->static_keys, *next; k; k = next) {
@@ -454,6 +488,10 @@ static void revoke_end(struct revoke *v, const struct err *err)
 	struct core *c = v->c;
 
 	v->fn(v->data, err ? NULL : v->key, err);
+	if (v->key) {
+		v->key->revoking--;
+		forget_one(c, v->key->tenant);
+	}
 	free(v);
 	core_release(c);
 }
@@ -497,6 +535,7 @@ static int check_revoke(struct revoke *v, const struct tenant *tenant, struct st
 	if (tenant && !k->revoked_us && tenant->keys_active == 1)
 		return err_slug(&v->err, EBUSY, "last_key", "%s", "");
 	v->key = k;
+	k->revoking++;
 	return 0;
 }
 

@@ -5,7 +5,8 @@
  * memory, with the hash in the place of the secret, so a look-up asks nobody and what was issued or
  * revoked counts for the next one.
  *
- * A key is never freed before the core: whoever was let in by it may hold it and see it revoked.
+ * Whoever was let in by a key may hold it until the listener hears that it is revoked. Later it may
+ * be forgotten: a tenant that issues and revokes for ever costs no more than the last of them.
  */
 #pragma once
 
@@ -22,8 +23,9 @@ struct tenant;
 #define KEY_SECRET_LEN 43 /* base64url of 32 bytes */
 #define KEY_TEXT_LEN (4 + KEY_ID_LEN + 1 + KEY_SECRET_LEN)
 #define KEY_HASH_LEN 32
-#define KEYS_ACTIVE_MAX 10u /* of a tenant */
-#define KEY_ACTOR_MAX 32u   /* with the NUL */
+#define KEYS_ACTIVE_MAX 10u   /* of a tenant */
+#define KEYS_REVOKED_MAX 100u /* of a tenant, that are remembered */
+#define KEY_ACTOR_MAX 32u     /* with the NUL */
 
 struct key {
 	char id[KEY_ID_LEN + 1];
@@ -34,6 +36,7 @@ struct key {
 
 	/* core/ only */
 	unsigned char hash[KEY_HASH_LEN];
+	unsigned revoking;	      /* calls that are about to revoke it */
 	struct key *next, *hash_next; /* of all, oldest first */
 };
 

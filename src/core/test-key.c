@@ -188,6 +188,37 @@ static void ten_keys_are_enough_and_revoked_ones_do_not_count(void **state)
 	assert_null(issue(r, "b", "").slug);
 }
 
+static void only_the_last_revoked_ones_are_remembered(void **state)
+{
+	struct rig *r = *state;
+	struct outcome kept = issue(r, "a", "kept"), other = issue(r, "b", "other");
+	char first[KEY_ID_LEN + 1] = "", last[KEY_ID_LEN + 1] = "";
+	unsigned n = 0;
+
+	withdraw(r, NULL, other.key->id);
+	for (unsigned i = 0; i < KEYS_REVOKED_MAX + 5; i++) {
+		struct outcome made = issue(r, "a", "short-lived");
+		snprintf(i ? last : first, sizeof(last), "%s", made.key->id);
+		rig_advance(r, 1);
+		assert_null(withdraw(r, r->a, made.key->id).slug);
+	}
+	for (const struct key *k = NULL; (k = key_next(r->core, r->a, k));)
+		n++;
+	assert_int_equal(n, 1 + KEYS_REVOKED_MAX);
+	assert_string_equal(withdraw(r, r->a, first).slug, "key_not_found");
+	assert_null(withdraw(r, r->a, last).slug);
+	assert_ptr_equal(tenant_of(r, kept.text), r->a);
+	assert_ptr_equal(key_next(r->core, r->b, NULL), other.key);
+	/* Nor are the others on the disk. */
+	rig_close(r);
+	rig_open(r);
+	for (const struct key *k = NULL; (k = key_next(r->core, r->a, k));)
+		n--;
+	assert_int_equal(n, 0);
+	assert_ptr_equal(tenant_of(r, kept.text), r->a);
+	assert_null(issue(r, "a", "").slug);
+}
+
 static void the_last_key_is_the_operators_to_revoke(void **state)
 {
 	struct rig *r = *state;
@@ -255,6 +286,7 @@ int main(void)
 		T(keys_and_what_was_revoked_survive_a_restart),
 		T(one_wrong_letter_is_another_key),
 		T(ten_keys_are_enough_and_revoked_ones_do_not_count),
+		T(only_the_last_revoked_ones_are_remembered),
 		T(the_last_key_is_the_operators_to_revoke),
 		T(names_of_tenants_are_checked),
 		T(a_broken_store_issues_and_revokes_nothing),

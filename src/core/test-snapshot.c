@@ -817,6 +817,31 @@ static void a_session_that_stays_charged_may_use_more(void **state)
 	assert_int_equal(r->runtime.calls[RIG_LIMIT], before);
 }
 
+static void forks_that_are_gone_raise_no_limit(void **state)
+{
+	struct rig *r = *state;
+	struct session *s = rig_session(r, r->a);
+	const uint64_t own = 576ull * MIB;
+	char id[SESSION_ID_LEN + 1];
+
+	memcpy(id, s->id, sizeof(id));
+	r->runtime.hard_quota = true;
+	s->disk.known = 7 * MIB;
+	for (unsigned i = 0; i < 5; i++) {
+		struct outcome o = forked(r, s, 1);
+		assert_int_equal(o.n_sessions, 1);
+		assert_int_equal(r->runtime.limit, own + 7 * MIB);
+		session_delete(r->core, o.sessions[0], NULL, NULL);
+		rig_settle(r);
+	}
+	core_sweep(r->core, clock_monotonic_us());
+	rig_settle(r);
+	assert_int_equal(r->runtime.limit, own);
+	rig_close(r);
+	rig_open(r);
+	assert_int_equal(session_find(r->core, str_of(id))->disk.forked, 0);
+}
+
 /* ---- Crashes ---- */
 
 static struct session *only(struct rig *r)
@@ -967,6 +992,7 @@ int main(void)
 		T(a_fork_that_takes_too_long_leaves_nothing),
 		T(a_fork_of_one_that_ends_is_not_found),
 		T(a_session_that_stays_charged_may_use_more),
+		T(forks_that_are_gone_raise_no_limit),
 		T(a_crash_leaves_the_snapshot_or_nothing),
 		T(rows_without_files_go_and_strange_volumes_stay),
 		T(another_tenants_volume_explains_nothing),

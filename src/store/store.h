@@ -109,6 +109,7 @@ void store_add_tenant(struct store *s, const char *tenant, store_number_fn fn, v
 void store_put_key(struct store *s, const struct store_key *row, store_fn fn, void *data);
 void store_revoke_key(struct store *s, const char *key_id, int64_t revoked_us, store_fn fn,
 		      void *data);
+void store_drop_key(struct store *s, const char *key_id);
 
 struct store_usage {
 	const char *tenant;

@@ -143,6 +143,24 @@ def test_274_two_restores_into_one_workspace(own):
         assert sh(own, target, "cat f* | sort | uniq -c | wc -l") == "1\n"
 
 
+def test_forks_that_are_gone_take_nothing_from_others(servers):
+    """Their data may stay charged to where it came from; that must not add up to a claim on the volume."""
+    server = servers.get({"SANDBOX_WORKSPACE_QUOTA_MB": "64", "SANDBOX_VOLUME_OVERCOMMIT": "2"})
+    session = server.create()
+    sh(server, session, "head -c 60000000 /dev/urandom > data; sync")
+    claims = 2 * int(harness.VOLUME_MB) // 60 + 5
+    for _ in range(claims):
+        answer = call(server, session, "fork", count=1)
+        assert answer.status == 201, answer
+        server.delete("/v1/sessions/" + answer.json["sessions"][0]["session_id"])
+    assert "volume" not in server.get("/healthz", key=None).json
+    other = server.create(KEYS["b"])
+    written = server.exec(session, "rm data && head -c 400000000 /dev/zero > more")
+    assert written["exit_code"] != 0 and "Disk quota exceeded" in written["stderr"]
+    for key, made in ((KEYS["a"], session), (KEYS["b"], other)):
+        server.delete("/v1/sessions/" + made, key=key)
+
+
 def test_278_files_belong_to_whoever_restores_them(own):
     source = own.create()
     sh(own, source, "mkdir d; echo x > d/f; chmod 4750 d/f")

@@ -53,15 +53,36 @@ static int copy_pages(sqlite3 *from, sqlite3 *into, const char *path, const char
 	return 0;
 }
 
+/* The same file, in a folder that is named without symbolic links: then sqlite can be told to
+ * follow none. Owned by the caller; NULL with *err. */
+static char *plain_path(const char *path, struct err *err)
+{
+	const char *slash = strrchr(path, '/');
+	_cleanup_free_ char *folder = slash ? mem_dup_n(path, (size_t)(slash - path) + 1)
+					    : mem_dup(".");
+	_cleanup_free_ char *real = realpath(folder, NULL);
+
+	if (!real) {
+		err_errno(err, "%s", folder);
+		return NULL;
+	}
+	return mem_printf("%s/%s", real, slash ? slash + 1 : path);
+}
+
 static int copy_database(const char *path, const char *to, struct err *err)
 {
+	_cleanup_free_ char *made = plain_path(to, err);
 	sqlite3 *from = NULL, *into = NULL;
+
+	if (!made)
+		return -err->code;
 	int code = sqlite3_open_v2(path, &from, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOFOLLOW, NULL);
 	int r = code == SQLITE_OK ? 0 : explain(err, path, from, code);
 
 	if (r >= 0) {
 		sqlite3_busy_timeout(from, 10000);
-		code = sqlite3_open_v2(to, &into, SQLITE_OPEN_READWRITE, NULL);
+		code = sqlite3_open_v2(made, &into, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOFOLLOW,
+				       NULL);
 		r = code == SQLITE_OK ? copy_pages(from, into, path, to, err)
 				      : explain(err, to, into, code);
 	}
@@ -89,15 +110,21 @@ int store_copy(const char *path, const char *to, struct err *err)
 
 /* ---- Putting one back ---- */
 
+/* The folder is the server's, whose user must not be given somebody else's file. */
 static int give_to_owner(const char *made, const char *path, struct err *err)
 {
+	_cleanup_fd_ int fd = open(made, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	_cleanup_free_ char *folder = mem_dup(path);
-	struct stat st;
+	struct stat st, owner;
 
 	*strrchr(folder, '/') = '\0';
-	if (stat(*folder ? folder : "/", &st) < 0)
+	if (stat(*folder ? folder : "/", &owner) < 0)
 		return err_errno(err, "%s", folder);
-	if (chmod(made, 0600) < 0 || chown(made, st.st_uid, st.st_gid) < 0)
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return err_errno(err, "%s", made);
+	if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || st.st_nlink != 1)
+		return err_set(err, EPERM, "%s was replaced meanwhile", made);
+	if (fchmod(fd, 0600) < 0 || fchown(fd, owner.st_uid, owner.st_gid) < 0)
 		return err_errno(err, "%s", made);
 	return 0;
 }

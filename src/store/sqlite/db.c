@@ -95,6 +95,7 @@ static const char *const texts[DB_STATEMENTS] = {
 	[DB_PUT_KEY] = "INSERT INTO key(id, tenant, name, hash, created_us, revoked_us)"
 		       " VALUES(?,?,?,?,?,?)",
 	[DB_REVOKE_KEY] = "UPDATE key SET revoked_us=?2 WHERE id=?1 AND revoked_us=0",
+	[DB_DROP_KEY] = "DELETE FROM key WHERE id=?",
 	[DB_PUT_AUDIT] = "INSERT OR REPLACE INTO audit(id, at_us, tenant, session, actor, kind,"
 			 " command, truncated, exit_code, duration_ms, timed_out, oom_killed,"
 			 " detail, open) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?)",

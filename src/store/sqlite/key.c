@@ -35,6 +35,16 @@ void store_revoke_key(struct store *s, const char *key_id, int64_t revoked_us, s
 	op_submit(s, op, fn, data);
 }
 
+static int drop_key(struct db *db, struct op *op, struct err *err)
+{
+	return op_step(db, db_bind(db, DB_DROP_KEY, "t", op->texts[0]), err);
+}
+
+void store_drop_key(struct store *s, const char *key_id)
+{
+	op_submit(s, op_new(drop_key, &key_id, 1), NULL, NULL);
+}
+
 int store_load_keys(struct store *s, void (*each)(void *data, const struct store_key *row),
 		    void *data, struct err *err)
 {
