@@ -158,6 +158,7 @@ struct session {
 	bool touched;	       /* accessed_us is newer than the store's */
 	bool retry;	       /* ENDING, and its volume could not be deleted yet */
 	bool has_volume;       /* at start: its volume was found */
+	bool transferring;     /* it has one of its tenant's places for transfers */
 	struct disk disk;
 	struct session *hash_next;
 };
@@ -260,8 +261,8 @@ typedef void (*files_write_fn)(void *data, const struct err *err);
 struct files_call;
 
 /* Checks of the path's form are the caller's (422); the rest comes as err with slug and text. At
- * most 8 calls of a tenant run at once, and 8 transfers, others wait in order, 60 s at most
- * ("busy"). */
+ * most 8 calls of a tenant run at once, and 8 transfers of different sessions; others wait in
+ * order, 60 s at most ("busy"). */
 struct files_call *files_read(struct core *c, struct session *s, struct str path, files_read_fn fn,
 			      void *data);
 /* bytes are borrowed until fn. */

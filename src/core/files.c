@@ -150,9 +150,21 @@ void files_call_refuse(struct files_call *f, const struct err *err, uint64_t use
 
 static void start_next(struct core *c, struct files_line *line);
 
+static bool is_slow(const struct files_call *f)
+{
+	return f->kind && f->kind->slow;
+}
+
 static struct files_line *line_of(const struct files_call *f)
 {
-	return &f->s->tenant->files[f->kind && f->kind->slow ? FILES_SLOW : FILES_QUICK];
+	return &f->s->tenant->files[is_slow(f) ? FILES_SLOW : FILES_QUICK];
+}
+
+/* A session transfers one thing at a time, whatever it asks for: a second place of its own would
+ * only be kept from the tenant's other sessions. */
+static bool may_start(const struct files_call *f)
+{
+	return line_of(f)->running < RUNNING_MAX && !(is_slow(f) && f->s->transferring);
 }
 
 /* The place goes to the next in line before the answer. */
@@ -160,6 +172,8 @@ void files_call_give_place(struct files_call *f)
 {
 	f->job = NULL;
 	line_of(f)->running--;
+	if (is_slow(f))
+		f->s->transferring = false;
 	start_next(f->c, line_of(f));
 }
 
@@ -248,30 +262,47 @@ static void on_disk(void *data, bool walk)
 static void start(struct files_call *f)
 {
 	line_of(f)->running++;
+	if (is_slow(f))
+		f->s->transferring = true;
 	if (more(f))
 		disk_ask(f->c, f->s, more(f), on_disk, f);
 	else
 		run_job(f, 0);
 }
 
-static struct files_call *take_first(struct files_line *line)
+static void leave_line(struct files_call *f)
+{
+	struct files_line *line = line_of(f);
+	struct files_call *before = NULL, *at = line->first;
+
+	for (; at != f; at = at->next)
+		before = at;
+	if (before)
+		before->next = f->next;
+	else
+		line->first = f->next;
+	if (line->last == f)
+		line->last = before;
+	f->waiting = false;
+	f->c->n_waiting--;
+}
+
+static struct files_call *next_of(const struct files_line *line)
 {
 	struct files_call *f = line->first;
 
-	line->first = f->next;
-	if (!f->next)
-		line->last = NULL;
-	f->waiting = false;
-	f->c->n_waiting--;
+	while (f && f->s->state == SESSION_READY && !may_start(f))
+		f = f->next;
 	return f;
 }
 
 static void start_next(struct core *c, struct files_line *line)
 {
 	struct err gone = { .code = ENOENT };
+	struct files_call *f;
 
-	while (line->first && line->running < RUNNING_MAX) {
-		struct files_call *f = take_first(line);
+	while (line->running < RUNNING_MAX && (f = next_of(line))) {
+		leave_line(f);
 		if (f->s->state == SESSION_READY)
 			start(f);
 		else
@@ -283,8 +314,12 @@ static void expire(struct core *c, struct files_line *line, int64_t now_us)
 {
 	struct err busy = { .slug = now_us == INT64_MAX ? "stopping" : "busy" };
 
-	while (line->first && now_us - line->first->since_us >= WAIT_MAX_US)
-		files_call_refuse(take_first(line), &busy, 0);
+	struct files_call *f;
+
+	while ((f = line->first) && now_us - f->since_us >= WAIT_MAX_US) {
+		leave_line(f);
+		files_call_refuse(f, &busy, 0);
+	}
 }
 
 void files_expire(struct core *c, int64_t now_us)
@@ -314,7 +349,7 @@ struct files_call *files_call_start(struct files_call *f)
 {
 	struct files_line *line = line_of(f);
 
-	if (line->running < RUNNING_MAX) {
+	if (may_start(f)) {
 		start(f);
 		return f;
 	}
@@ -350,22 +385,6 @@ struct files_call *files_write(struct core *c, struct session *s, struct str pat
 	f->write = fn;
 	f->data = data;
 	return files_call_start(f);
-}
-
-static void leave_line(struct files_call *f)
-{
-	struct files_line *line = line_of(f);
-	struct files_call *before = NULL, *at = line->first;
-
-	for (; at != f; at = at->next)
-		before = at;
-	if (before)
-		before->next = f->next;
-	else
-		line->first = f->next;
-	if (line->last == f)
-		line->last = before;
-	f->c->n_waiting--;
 }
 
 void files_detach(struct files_call *f)

@@ -286,15 +286,58 @@ static void what_breaks_after_its_beginning_has_no_words(void **state)
 	assert_string_equal(o.text, "");
 }
 
-static void letting_go_gives_the_place_away(void **state)
+static void a_session_has_one_place_for_all_its_transfers(void **state)
 {
 	struct rig *r = *state;
-	struct session *s = rig_session(r, r->a);
-	struct outcome all[10];
+	struct session *greedy = rig_session(r, r->a), *other = rig_session(r, r->a);
+	struct outcome all[10], second, o = { .n = 0 };
 
 	r->runtime.hold[RIG_UPLOAD] = true;
 	for (unsigned i = 0; i < 10; i++)
+		upload(r, greedy, &all[i], 5);
+	rig_settle(r);
+	assert_int_equal(r->a->files[FILES_SLOW].running, 1);
+	/* Its turn is now, and behind it nobody's is lost. */
+	upload(r, other, &second, 5);
+	rig_settle(r);
+	assert_int_equal(r->runtime.calls[RIG_UPLOAD], 2);
+	assert_true(greedy->transferring && other->transferring);
+	/* A download is a transfer, too. */
+	r->runtime.text = "abc";
+	files_download(r->core, other, STR("x"), &down_ops, &o);
+	rig_settle(r);
+	assert_int_equal(o.begun, 0);
+	files_detach(second.call);
+	rig_settle(r);
+	assert_int_equal(o.n, 1);
+	/* In order, one after the other. */
+	for (unsigned i = 0; i < 10; i++) {
+		assert_int_equal(r->runtime.calls[RIG_UPLOAD], 2 + i);
+		assert_int_equal(all[i].n, 0);
+		files_detach(all[i].call);
+		rig_settle(r);
+	}
+	assert_int_equal(r->a->files[FILES_SLOW].running, 0);
+	assert_null(r->a->files[FILES_SLOW].first);
+	assert_null(r->a->files[FILES_SLOW].last);
+	/* The next one needs no place to be given away. */
+	r->runtime.hold[RIG_UPLOAD] = false;
+	upload(r, greedy, &second, 5);
+	rig_settle(r);
+	assert_int_equal(second.n, 1);
+}
+
+static void letting_go_gives_the_place_away(void **state)
+{
+	struct rig *r = *state;
+	struct session *s = NULL;
+	struct outcome all[10];
+
+	r->runtime.hold[RIG_UPLOAD] = true;
+	for (unsigned i = 0; i < 10; i++) {
+		s = rig_session(r, r->a);
 		upload(r, s, &all[i], 5);
+	}
 	rig_settle(r);
 	assert_int_equal(r->a->files[FILES_SLOW].running, 8);
 	assert_int_equal(r->runtime.calls[RIG_UPLOAD], 8);
@@ -351,6 +394,7 @@ int main(void)
 		T(a_change_blames_the_path_that_is_meant),
 		T(changes_and_listings_say_what_was_done),
 		T(what_breaks_after_its_beginning_has_no_words),
+		T(a_session_has_one_place_for_all_its_transfers),
 		T(letting_go_gives_the_place_away),
 		T(a_transfer_of_a_session_that_ended_says_so),
 	};

@@ -2,6 +2,7 @@
 """What transfers cost the server, and the command line's side of them."""
 
 import concurrent.futures
+import contextlib
 import hashlib
 import json
 import os
@@ -266,3 +267,21 @@ def test_a_terminal_sees_how_far_it_is(airlock, session, tmp_path):
     assert process.wait() == 0
     os.close(ours)
     assert b"20.0 MB" in seen or not seen  # quicker than the first drawing
+
+
+def test_transfers_that_wait_keep_no_other_session_from_its_turn(server, session):
+    """More uploads of one session than its tenant has places, none of which ends."""
+    other = server.create()
+    with contextlib.ExitStack() as stack:
+        held = [stack.enter_context(server.connect(60)) for _ in range(9)]
+        for n, s in enumerate(held):
+            s.sendall(
+                (
+                    "PUT %s HTTP/1.1\r\nHost: x\r\nX-API-Key: %s\r\nContent-Length: 100\r\n\r\nbegun"
+                    % (at(session, "files", path="held%d" % n), KEYS["a"])
+                ).encode()
+            )
+        answer = server.request("PUT", at(other, "files", path="f"), raw=b"x", timeout=30)
+        assert answer.status == 200, answer
+        assert server.get(at(other, "files", path="f")).body == b"x"
+    server.delete("/v1/sessions/" + other)
