@@ -87,3 +87,30 @@ def test_a_server_runs_from_the_installed_tree(installed, ours):
     with harness.Server(program=find(installed, "airlock")) as server:
         with ours.sandbox(server) as sandbox:
             assert sandbox.run("echo installed").stdout == "installed\n"
+
+
+def settable():
+    """The variables that this version acts on, from the table that the server checks them with."""
+    with open(os.path.join(harness.ROOT, "src", "daemon", "variable.c")) as file:
+        table = re.search(r"const struct variable variables\[\] = \{(.*?)/\* Not the operator's", file.read(), re.S)
+    entries = re.findall(r'\{ "(SANDBOX_\w+)"(.*?) \}', table.group(1), re.S)
+    assert len(entries) > 50
+    return {name for name, rest in entries if "later" not in rest and "VARIABLE_CLIENT" not in rest}
+
+
+def test_the_configuration_names_every_variable_of_the_server(installed):
+    with open(find(installed, "airlock.conf")) as file:
+        named = re.findall(r"^#(SANDBOX_\w+)=", file.read(), re.M)
+    assert sorted(named) == sorted(settable())
+
+
+def test_each_line_of_the_configuration_is_one_that_the_server_takes(installed, tmp_path):
+    with open(os.path.join(harness.ROOT, "deploy", "airlock.conf")) as file:
+        lines = re.findall(r"^#(SANDBOX_\w+=.*)$", file.read(), re.M)
+    # Its file is not there.
+    lines = [line for line in lines if not re.match(r"\w+_FILE=", line)]
+    taken = tmp_path / "airlock.conf"
+    for line in lines:
+        taken.write_text(line + "\n")
+        status, stderr = harness.serve_once({}, ("serve", "--check", "--config", str(taken)))
+        assert status == 0 and line.split("=")[0] not in stderr, (line, stderr)
