@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/operations.md as a new operator would try it: runs at each boot of a guest that had nothing of
+"""docs/operate.md as a new operator would try it: runs at each boot of a guest that had nothing of
 Airlock before, in the source folder, with the programs built and the base image in ./cache. The commands
 are those of the page. Ends with exit status 1 when something is not as the page says.
 
@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 
-PAGE = "docs/operations.md"
+PAGE = "docs/operate.md"
 NOTES = "/job/notes.json"
 COUNTS = "/job/out/counts"
 CONF = "/etc/airlock/airlock.conf"
