@@ -11,7 +11,7 @@ JOBS    ?= $(shell nproc)
 # Every variable of the configuration reaches the server as the caller set it.
 export CACHE PYTHON
 
-.PHONY: help deps deps-run build image run test bench fuzz test-vm install uninstall clean
+.PHONY: help deps deps-run build image run test bench fuzz soak test-vm install uninstall clean
 
 help:
 	@echo 'make run      install what is missing, build, start a server on this machine (as root)'
@@ -19,6 +19,7 @@ help:
 	@echo 'make build    build only'
 	@echo 'make bench    measure, and compare with the bars'
 	@echo 'make fuzz     fuzz the parsers (FUZZ_SECONDS per target, 60 unless set)'
+	@echo 'make soak     three tenants, one hostile, while all is killed again and again (SOAK_SECONDS, 1800 unless set)'
 	@echo 'make test-vm  the reduced system suite in a guest with cgroup v2'
 	@echo 'make deps     install everything that any of these needs'
 	@echo 'make install  programs, unit, users, /etc/airlock, manual page (as root)'
@@ -51,6 +52,9 @@ bench: deps build image
 fuzz:
 	@deploy/deps.sh build fuzz
 	@test/fuzz/run.sh
+
+soak: deps build image
+	@AIRLOCK_BUILD="$(BUILD)" $(PYTHON) test/soak/soak.py --seconds $(or $(SOAK_SECONDS),1800)
 
 test-vm: deps build image
 	@BUILD="$(BUILD)" test/vm/run.sh

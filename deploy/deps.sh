@@ -16,7 +16,7 @@ declare -A packages=(
 	[test]="python3-pytest python3-pip clang-format cppcheck strace caddy libclang-rt-14-dev clang
 		dnsmasq-base iproute2 openssl"
 	[fuzz]="clang libclang-rt-14-dev"
-	[bench]="bubblewrap runc tinyproxy-bin dnsmasq-base iproute2 openssl"
+	[bench]="bubblewrap runc tinyproxy-bin dnsmasq-base iproute2 openssl nginx-light nghttp2-client"
 	[vm]="qemu-system-x86 mmdebstrap e2fsprogs"
 )
 
@@ -55,8 +55,13 @@ install_packages()
 			apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null; } ||
 		die "apt-get could not install them"
 	# A package may bring a service of its own that would take ports; nothing here needs it running.
-	[ ! -d /run/systemd/system ] || [[ " ${missing[*]} " != *" caddy "* ]] ||
-		systemctl disable --now caddy >/dev/null 2>&1 || true
+	if [ -d /run/systemd/system ]; then
+		for package in "${missing[@]}"; do
+			case $package in
+			caddy | nginx-light) systemctl disable --now "${package%-light}" >/dev/null 2>&1 || true ;;
+			esac
+		done
+	fi
 	say "installed"
 }
 

@@ -181,7 +181,8 @@ def environment(**extra):
 
 class Server:
     def __init__(
-        self, env=None, build=None, state_dir=None, keep=False, knobs=None, program=None
+        self, env=None, build=None, state_dir=None, keep=False, knobs=None, program=None,
+        arguments=(),
     ):
         """env: variables over the defaults; None removes one. keep: sessions survive a stop.
         program: the airlock to start, when it is not the one at the top of the build."""
@@ -190,6 +191,7 @@ class Server:
             raise NotRunnable(why)
         self.build = os.path.abspath(build or BUILD)
         self.program = program or os.path.join(self.build, "airlock")
+        self.arguments = arguments
         self.keep = keep
         self.port = free_port()
         self.url = "http://127.0.0.1:%d" % self.port
@@ -219,7 +221,7 @@ class Server:
         began = time.monotonic()
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(
-                [self.program, "serve"],
+                [self.program, "serve", *self.arguments],
                 env=self.env,
                 stdin=subprocess.DEVNULL,
                 stdout=log,

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <errno.h>
 #include <glob.h>
 #include <pwd.h>
 #include <stdio.h>
@@ -197,11 +198,37 @@ static void probe_root(struct probe_finding *f)
 			  caps & (1ull << 24) ? "" : ", without CAP_SYS_RESOURCE");
 }
 
+/* Of the state directory that is used when nothing else is said. */
+static void probe_lost(struct probe_finding *f)
+{
+	const char *dir = getenv("SANDBOX_STATE_DIR");
+	_cleanup_free_ char *path =
+		mem_printf("%s/state/lost-volumes", dir && *dir ? dir : "/var/lib/airlock");
+	FILE *list = fopen(path, "re");
+	unsigned n = 0;
+
+	if (!list && errno != ENOENT) {
+		probe_say(f, PROBE_UNKNOWN, "run `airlock doctor` as root", "%.150s: %s", path,
+			  strerrordesc_np(errno));
+		return;
+	}
+	for (int ch; list && (ch = fgetc(list)) != EOF;)
+		n += ch == '\n';
+	if (list)
+		fclose(list);
+	if (n)
+		probe_say(f, PROBE_NOTE, "airlock volume purge",
+			  "%u that the database did not explain at the last start", n);
+	else
+		probe_say(f, PROBE_GOOD, NULL, "none");
+}
+
 const struct probe doctor_host_probes[] = {
 	{ "rights", "making sandboxes", false, probe_root },
 	{ "user", "what speaks to clients has no rights", false, probe_user },
 	{ "programs", "everything is installed", false, probe_programs },
 	{ "base image", "what sandboxes start from", false, probe_image },
+	{ "lost volumes", "workspaces of an older database", false, probe_lost },
 	{ "core dumps", "no program of the host runs on a tenant's crash", false,
 	  probe_core_pattern },
 	{ "module loader", "no program of the host runs on a tenant's demand", false,

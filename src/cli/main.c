@@ -6,7 +6,8 @@
 #include "cli/cli.h"
 
 static const struct cli_command commands[] = {
-	{ "serve", "[--config FILE] [--check]", "start the server (as root)", cmd_serve },
+	{ "serve", "[--config FILE] [--check] [--accept-lost]", "start the server (as root)",
+	  cmd_serve },
 	{ "run",
 	  "[--timeout N] [--template T] [--egress LIST] [--secret NAME[=VALUE]]... [--cwd DIR] "
 	  "[--env NAME[=VALUE]]... [--stdin] [--put LOCAL:REMOTE]... [--get REMOTE:LOCAL]... "

@@ -274,6 +274,13 @@ static int tell_imported(const struct serve_settings *s, int memfd, struct err *
 	return bad ? err_errno(err, "cannot write the configuration") : 0;
 }
 
+static int tell_accept_lost(int memfd, struct err *err)
+{
+	return dprintf(memfd, "SANDBOX_ACCEPT_LOST=1\n") < 0
+		       ? err_errno(err, "cannot write the configuration")
+		       : 0;
+}
+
 int serve_check(const struct serve_request *request, struct serve_settings *ret, int *ret_memfd)
 {
 	_cleanup_fd_ int memfd = memfd_create("airlock-config", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -289,7 +296,8 @@ int serve_check(const struct serve_request *request, struct serve_settings *ret,
 	int status = run_child(request->config_file, file_fd, memfd, ret);
 	if (status)
 		return status;
-	if (tell_imported(ret, memfd, &err) < 0)
+	if (tell_imported(ret, memfd, &err) < 0 ||
+	    (request->accept_lost && tell_accept_lost(memfd, &err) < 0))
 		return cli_fail(&err);
 	if (fcntl(memfd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) <
 	    0) {

@@ -282,6 +282,7 @@ int cmd_serve(const struct cli_command *self, int argc, char **argv)
 	const struct opt opts[] = {
 		{ "config", 0, OPT_TEXT, &request.config_file, 0, 0 },
 		{ "check", 0, OPT_FLAG, &request.check_only, 0, 0 },
+		{ "accept-lost", 0, OPT_FLAG, &request.accept_lost, 0, 0 },
 	};
 	struct err err;
 	int at = opt_parse(opts, ARRAY_SIZE(opts), argc, argv, &err);

@@ -18,6 +18,7 @@
 struct serve_request {
 	const char *config_file; /* NULL: none */
 	bool check_only;
+	bool accept_lost; /* serve without volumes that the database does not explain */
 };
 
 /* Returns the exit status; does not return when the launcher was started. */

@@ -365,7 +365,7 @@ static int purge(struct place *p, FILE *list, bool really, struct err *err)
 	int n = 0, r = 0;
 
 	while (r >= 0 && fgets(line, sizeof(line), list)) {
-		line[strcspn(line, "\n")] = '\0';
+		line[strcspn(line, " \n")] = '\0';
 		snprintf(name, sizeof(name), "%.23s", line);
 		if (strlen(line) >= sizeof(name) || !volume_name_ok(name))
 			return err_set(err, EINVAL, "the list of lost volumes is damaged");

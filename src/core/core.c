@@ -92,6 +92,7 @@ static void core_free(struct core *c)
 	keys_free(c);
 	egress_free(c);
 	found_free(c);
+	lost_free(c);
 	free(c->hash);
 	free(c);
 }

@@ -119,7 +119,9 @@ struct core {
 	struct found_volume *journal; /* owned; leftovers, until they are cleared */
 	bool clearing;		      /* the first of them is being deleted */
 	unsigned leftover_tries;
-	unsigned lost;
+	struct lost_volume *lost; /* owned */
+	unsigned n_lost;
+	int64_t lost_at_us;  /* until then their time is counted */
 	uint64_t audit_last; /* id of the last record */
 
 	struct exec *execs;			     /* in flight */
@@ -193,6 +195,14 @@ void endings_hurry(struct core *c);
 /* ---- start.c ---- */
 int sessions_load(struct core *c, struct err *err);
 void found_free(struct core *c);
+
+/* ---- lost.c ---- */
+void lost_add(struct core *c, const char *id);
+/* When all are known. An error: too many of them are new. */
+int lost_settle(struct core *c, struct err *err);
+/* By every sweep. */
+void lost_tick(struct core *c, int64_t now_us);
+void lost_free(struct core *c);
 
 /* ---- leftover.c ---- */
 /* Deletes a volume whose name only the journal has, a little later; then the journal lets go. */

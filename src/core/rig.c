@@ -687,14 +687,23 @@ static void open_core(struct rig *r)
 	r->b = tenant_find(r->core, STR("b"));
 }
 
-void rig_open(struct rig *r)
+int rig_try_open(struct rig *r, struct err *err)
 {
 	open_core(r);
 	const struct rig_disk *disk = r->runtime.disk;
 	for (size_t i = 0; i < disk->n_volumes; i++)
 		core_found_volume(r->core, disk->volumes[i], disk->owners[i]);
-	core_start(r->core);
+	int result = core_start(r->core, err);
 	rig_settle(r);
+	return result;
+}
+
+void rig_open(struct rig *r)
+{
+	struct err err;
+
+	if (rig_try_open(r, &err) < 0)
+		fail_msg("%s", err.text);
 }
 
 static void close_store(struct rig *r)

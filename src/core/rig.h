@@ -132,6 +132,8 @@ int rig_setup(void **state);
 int rig_teardown(void **state);
 
 /* Open with what the state directory and the runtime's volumes have; close as at a clean stop. */
+/* Negative: core_start refused. */
+int rig_try_open(struct rig *r, struct err *err);
 void rig_open(struct rig *r);
 void rig_close(struct rig *r);
 /* Closes, opens again in a child process, runs scene there and kills the child where it returns;

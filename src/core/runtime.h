@@ -395,8 +395,9 @@ struct runtime_info {
 	unsigned pool_ready; /* blank sandboxes waiting */
 	unsigned running;    /* commands */
 	unsigned queued;
-	bool has_gateway; /* this server is meant to have one */
-	bool gateway;	  /* it is there and has said hello */
+	unsigned running_max; /* more wait for their turn */
+	bool has_gateway;     /* this server is meant to have one */
+	bool gateway;	      /* it is there and has said hello */
 	unsigned gateway_restarts;
 	struct runtime_space volume; /* as it was last known; all 0 until then */
 };

@@ -190,6 +190,7 @@ void core_sweep(struct core *c, int64_t now_us)
 		}
 	}
 	snapshots_sweep(c);
+	lost_tick(c, now_us);
 	leftovers_clear(c);
 }
 

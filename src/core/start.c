@@ -5,16 +5,14 @@
  *   row and volume                 the session goes on, or is deleted when it is over its TTL
  *   row without volume             dropped
  *   volume whose id is journaled   deleted: it was being made or being deleted
- *   any other volume               kept, counted, said, and listed for `airlock volume purge`
+ *   any other volume               lost (lost.c)
  *
  * A snapshot is treated like a session, without a TTL (snapshot.c).
  */
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "base/fd.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "core/parts.h"
@@ -146,7 +144,7 @@ static void free_list(struct found_volume **list)
 	*list = NULL;
 }
 
-static void explain_volume(struct core *c, const struct found_volume *v, int list)
+static void explain_volume(struct core *c, const struct found_volume *v)
 {
 	struct session *s = session_find_any(c, str_of(v->id));
 
@@ -156,9 +154,7 @@ static void explain_volume(struct core *c, const struct found_volume *v, int lis
 	}
 	if (!s && (snapshots_explain(c, v->id, v->tenant) || is_journaled(c, v->id)))
 		return;
-	c->lost++;
-	if (list >= 0)
-		dprintf(list, "%s\n", v->id);
+	lost_add(c, v->id);
 	log_event(LOG_WARN, "lost_volume", LOG_STR("volume", v->id), LOG_INT("tenant", v->tenant),
 		  LOG_STR("why", s ? "another tenant's" : "no session has it"));
 }
@@ -172,16 +168,14 @@ static void drop_row(struct core *c, struct session *s)
 	session_remove(c, s);
 }
 
-void core_start(struct core *c)
+int core_start(struct core *c, struct err *err)
 {
-	_cleanup_fd_ int list = -1;
-
-	if (c->config.lost_file)
-		list = open(c->config.lost_file,
-			    O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
 	for (struct found_volume *v = c->found; v; v = v->next)
-		explain_volume(c, v, list);
+		explain_volume(c, v);
 	free_list(&c->found);
+	int r = lost_settle(c, err);
+	if (r < 0)
+		return r;
 	snapshots_start(c);
 	for (struct session *s = c->newest, *next; s; s = next) {
 		next = s->next;
@@ -199,16 +193,12 @@ void core_start(struct core *c)
 	ids_pump(c);
 	copy_names_pump(c);
 	log_event(LOG_INFO, "sessions_restored", LOG_INT("sessions", c->n_ready),
-		  LOG_INT("lost_volumes", c->lost));
+		  LOG_INT("lost_volumes", c->n_lost));
+	return 0;
 }
 
 void found_free(struct core *c)
 {
 	free_list(&c->found);
 	free_list(&c->journal);
-}
-
-unsigned core_lost_volumes(const struct core *c)
-{
-	return c->lost;
 }

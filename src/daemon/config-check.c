@@ -234,6 +234,7 @@ static int check_keys(struct config *c, struct err *err)
 		return named("SANDBOX_API_KEY", err);
 	c->settings.key_store = config_value(c, "SANDBOX_KEYSTORE");
 	c->settings.audit_store = config_value(c, "SANDBOX_AUDIT");
+	c->settings.accept_lost = is_on(c, "SANDBOX_ACCEPT_LOST");
 	c->settings.audit_strict = is_on(c, "SANDBOX_AUDIT_STRICT");
 	if (!c->n_keys && !c->settings.key_store) {
 		err_set(err, EINVAL, "set SANDBOX_API_KEYS, SANDBOX_API_KEY or SANDBOX_KEYSTORE");

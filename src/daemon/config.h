@@ -85,6 +85,7 @@ struct config_settings {
 	const char *key_store;	 /* "sqlite" or "sqlite:<path>"; NULL: none */
 	const char *audit_store; /* the same */
 	bool audit_strict;
+	bool accept_lost; /* `airlock serve --accept-lost` */
 	uint64_t audit_days;
 	const char *admin_key; /* NULL: none */
 	uint64_t max_sessions;

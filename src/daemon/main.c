@@ -48,6 +48,8 @@
 #define POOL_ALL 64u
 #define POOL_IDLE_MS 60000
 #define COMMANDS_PER_CPU 4u
+/* More volumes than this without an explanation are an older database that was put back. */
+#define LOST_MAX 10u
 #define CLIENT_QUEUE_MAX (256u * KIB)
 #define GRACE_MS 500
 #define STOP_MS 950
@@ -451,6 +453,7 @@ static int open_core(struct daemon *d, struct err *err)
 		.error_words = error_words,
 		.audit_keep_us = (int64_t)s->audit_days * DAY_US,
 		.lost_file = d->lost_path,
+		.lost_max = s->single || s->accept_lost ? 0 : LOST_MAX,
 	};
 	int r = core_open(&d->loop, &config, d->stores.stores[STORES_STATE], d->runtime, &d->core,
 			  err);
@@ -545,7 +548,11 @@ static void on_ready(void *data, const struct err *refused)
 		stop(d, CONFIG_EXIT);
 		return;
 	}
-	core_start(d->core);
+	if (core_start(d->core, &err) < 0) {
+		refuse(&err);
+		stop(d, CONFIG_EXIT);
+		return;
+	}
 	if (open_server(d, &err) < 0) {
 		log_event(LOG_ERROR, "not_serving", LOG_STR("why", err.text));
 		stop(d, 1);

@@ -163,6 +163,7 @@ struct ld_hello {
 	uint32_t server;   /* n of /run/airlock/<n> */
 	uint32_t layers;   /* bits of ipc/posture.h that this host offers */
 	uint32_t required; /* bits that multi-tenant mode requires */
+	uint32_t at_once;  /* sandboxes at their limits that the host has memory and pids for */
 };
 
 enum msg_volumes { MSG_VOLUMES_PLAIN = 0, MSG_VOLUMES_BTRFS = 1 };

@@ -35,8 +35,9 @@ struct cgroup_backend {
 	int (*prepare)(struct cgroup *cg, uint32_t tenant, const char *path,
 		       struct cgroup_slot *slot, struct err *err);
 	uint32_t (*posture)(struct cgroup *cg, const char *path);
-	/* Files: memory charged now, and the one that gives memory back when written to. */
-	const char *memory_now, *memory_empty;
+	/* Files: the limit of memory, memory charged now, and the one that gives memory back when
+	 * written to. */
+	const char *memory_limit, *memory_now, *memory_empty;
 	/* Takes the caller out of daemons, so that it can be removed, and gives the top back. */
 	void (*leave)(struct cgroup *cg);
 };
@@ -55,6 +56,8 @@ int cgroup_get(int dir, const char *file, char *text, size_t size);
 bool cgroup_get_number(int dir, const char *file, uint64_t *ret);
 int cgroup_open_file(int dir, const char *path, const char *file, int flags, int *fd,
 		     struct err *err);
+/* Limits what all tenants have together to what this host can spare, and sets cg->at_once. */
+int cgroup_limit_tenants(struct cgroup *cg, const char *memory_file, struct err *err);
 /* The root that has this controller, -1 if none. */
 int cgroup_root_of(const struct cgroup *cg, uint32_t kind);
 /* Directory of a slot below a root, -1 and errno. */

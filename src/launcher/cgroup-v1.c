@@ -226,6 +226,7 @@ const struct cgroup_backend cgroup_v1 = {
 	.settle = settle,
 	.prepare = prepare,
 	.posture = posture,
+	.memory_limit = "memory.limit_in_bytes",
 	.memory_now = "memory.usage_in_bytes",
 	.memory_empty = "memory.force_empty",
 	.leave = leave,

@@ -310,6 +310,7 @@ const struct cgroup_backend cgroup_v2 = {
 	.settle = settle,
 	.prepare = prepare,
 	.posture = posture,
+	.memory_limit = "memory.max",
 	.memory_now = "memory.current",
 	.memory_empty = "memory.reclaim",
 	.leave = leave,

@@ -243,6 +243,8 @@ int cgroup_open(struct cgroup *cg, const struct cgroup_config *config, struct er
 	}
 	if (r >= 0)
 		r = backend(&made)->settle(&made, err);
+	if (r >= 0)
+		r = cgroup_limit_tenants(&made, backend(&made)->memory_limit, err);
 	if (r < 0) {
 		cgroup_close(&made);
 		return err_wrap(err, "cgroups");

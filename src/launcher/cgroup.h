@@ -29,6 +29,7 @@ struct cgroup {
 	int version;				 /* 1 or 2 */
 	bool memory, swap, cpu, pids, io_weight; /* what this host can enforce */
 	bool peak_reset; /* v2: memory.peak can be set back (6.12 and newer), so slots are reused */
+	uint32_t at_once; /* so many slots, each at its limits, fit into what tenants may have */
 	struct cgroup_config config;
 	unsigned n_roots;
 	struct cgroup_root {
@@ -56,7 +57,8 @@ struct cgroup_slot {
 			       .members = -1 })
 
 /* Finds the hierarchies, makes airlock-<n>, moves the calling process into daemons, ends and
- * removes what an earlier launcher with the same n left. */
+ * removes what an earlier launcher with the same n left, and limits what all tenants have together,
+ * so that the host keeps something. */
 int cgroup_open(struct cgroup *cg, const struct cgroup_config *config, struct err *err);
 void cgroup_close(struct cgroup *cg);
 /* Removes everything below airlock-<n> that holds no process; called at the end. */

@@ -88,7 +88,8 @@ static void send_hello(uint32_t id)
 				 .all_ports = h.l->all_ports,
 				 .server = h.l->server,
 				 .layers = h.l->layers,
-				 .required = LAUNCHER_POSTURE_MULTI };
+				 .required = LAUNCHER_POSTURE_MULTI,
+				 .at_once = h.l->cgroup.at_once };
 
 	snprintf(body.build, sizeof(body.build), "%s", ipc_build_id);
 	daemon_send(LD_HELLO, id, &body, sizeof(body), NULL, 0);

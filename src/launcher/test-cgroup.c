@@ -19,10 +19,12 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysinfo.h>
 #include <sys/wait.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/mem.h"
 #include "base/num.h"
 #include "ipc/posture.h"
 #include "launcher/cgroup-backend.h"
@@ -441,6 +443,68 @@ static void what_another_number_left_is_ended_and_removed(void **state)
 	close(go[1]);
 }
 
+/* ---- What tenants have together ---- */
+
+static const char *memory_file(void)
+{
+	return cg.version == 2 ? "tenants/memory.max" : "tenants/memory.limit_in_bytes";
+}
+
+static void the_host_keeps_a_part(void **state)
+{
+	struct sysinfo info;
+	uint64_t bytes, count, most;
+
+	SKIP_WITHOUT_CGROUPS();
+	assert_int_equal(sysinfo(&info), 0);
+	assert_true(cgroup_get_number(cgroup_root_of(&cg, CGROUP_MEMORY), memory_file(), &bytes));
+	assert_true(bytes <= (uint64_t)info.totalram * info.mem_unit / 8 * 7);
+	assert_true(
+		cgroup_get_number(cgroup_root_of(&cg, CGROUP_PIDS), "tenants/pids.max", &count));
+	assert_true(cgroup_get_number(AT_FDCWD, "/proc/sys/kernel/pid_max", &most));
+	assert_true(count <= most - most / 4);
+	assert_int_equal(cg.at_once, bytes / config.memory_bytes < count / config.pids
+					     ? bytes / config.memory_bytes
+					     : count / config.pids);
+}
+
+/* As a service manager limits a service: everything of ours is below that. */
+static void a_limit_above_us_counts(void **state)
+{
+	struct cgroup below = cg;
+	static const char *const folders[] = { "nest", "nest/own", "nest/own/tenants" };
+	int memory = cgroup_root_of(&cg, CGROUP_MEMORY);
+	uint64_t bytes;
+
+	SKIP_WITHOUT_CGROUPS();
+	for (size_t i = 0; i < ARRAY_SIZE(folders); i++) {
+		char file[64];
+		assert_true(cgroup_make(memory, folders[i], &err) >= 0);
+		snprintf(file, sizeof(file), "%s/cgroup.subtree_control", folders[i]);
+		if (cg.version == 2 && i < 2)
+			assert_int_equal(cgroup_put(memory, file, "+memory"), 0);
+	}
+	assert_int_equal(cgroup_put_number(memory,
+					   cg.version == 2 ? "nest/memory.max"
+							   : "nest/memory.limit_in_bytes",
+					   200 << 20),
+			 0);
+	below.n_roots = 1;
+	below.pids = false;
+	below.config.memory_bytes = 30 << 20;
+	below.roots[0] = (struct cgroup_root){ cgroup_open_dir(memory, "nest/own"), CGROUP_MEMORY };
+	assert_ok(cgroup_limit_tenants(&below,
+				       cg.version == 2 ? "memory.max" : "memory.limit_in_bytes",
+				       &err));
+	assert_true(cgroup_get_number(below.roots[0].fd, memory_file(), &bytes));
+	/* Of so little the host keeps half. */
+	assert_int_equal(bytes, 100 << 20);
+	assert_int_equal(below.at_once, 3);
+	close(below.roots[0].fd);
+	for (size_t i = ARRAY_SIZE(folders); i-- > 0;)
+		assert_int_equal(unlinkat(memory, folders[i], AT_REMOVEDIR), 0);
+}
+
 static void in_the_end_nothing_is_left(void **state)
 {
 	struct cgroup_slot slot = CGROUP_SLOT_NONE;
@@ -471,6 +535,8 @@ int main(void)
 		cmocka_unit_test(a_predecessors_processes_are_ended_and_its_cgroups_removed),
 		cmocka_unit_test(a_server_with_another_number_touches_nothing_of_ours),
 		cmocka_unit_test(what_another_number_left_is_ended_and_removed),
+		cmocka_unit_test(the_host_keeps_a_part),
+		cmocka_unit_test(a_limit_above_us_counts),
 		cmocka_unit_test(in_the_end_nothing_is_left),
 	};
 

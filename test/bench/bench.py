@@ -24,6 +24,7 @@ import clients  # noqa: E402
 import files  # noqa: E402
 import gateway  # noqa: E402
 import harness  # noqa: E402
+import operate  # noqa: E402
 from harness import KEYS  # noqa: E402
 
 MIB = 1 << 20
@@ -417,11 +418,14 @@ class Bench:
     def files(self):
         files.Files(self).run()
 
+    def operate(self):
+        operate.Operate(self).run()
+
     # ---- All of it ----
 
     def run(self, only):
         parts = [self.latency, self.python, self.throughput, self.batches, self.inside, self.output,
-                 self.memory, self.start_stop, self.egress, self.files]
+                 self.memory, self.start_stop, self.egress, self.files, self.operate]
         print("%-58s %-26s %-22s %-8s" % ("what", "measured", "bar", ""))
         limits = dict(harness.WIDE["*"], max_concurrent_exec=256)
         self.server = harness.Server(

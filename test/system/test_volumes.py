@@ -42,9 +42,10 @@ def served():
     root = os.path.join(harness.state_dirs().root, "volume")
     servers = []
 
-    def start(**env):
+    def start(*arguments, **env):
         env.setdefault("SANDBOX_VOLUME_SIZE_MB", "512")
-        servers.append(harness.Server(env, keep=True, state_dir=root).start())
+        servers.append(
+            harness.Server(env, keep=True, state_dir=root, arguments=arguments).start())
         return servers[-1]
 
     yield start
@@ -127,6 +128,38 @@ def test_only_what_the_last_start_could_not_explain_is_purged(served):
     server = served()
     assert "lost_volumes" not in server.get("/healthz", key=None).json
     assert server.exec(kept, "cat a")["stdout"] == "kept"
+
+
+def test_many_lost_volumes_are_no_start_until_it_is_said(served):
+    """As when the database of some time ago was put back."""
+    server = served()
+    server.stop()
+    database = os.path.join(server.state_dir, "state", "airlock.db")
+    shutil.copyfile(database, database + ".old")
+    server = served()
+    made = [server.create() for _ in range(11)]
+    server.stop()
+    new, old = (open(path, "rb").read() for path in (database, database + ".old"))
+    shutil.copyfile(database + ".old", database)
+    for _ in range(2):
+        status, said = harness.serve_once(server.env)
+        assert status == 78
+        assert "explains none of 11 workspaces" in said and "--accept-lost" in said
+    # Nothing was done: with the right one all is as before.
+    for content, arguments, lost in ((new, [], None), (old, ["--accept-lost"], 11), (old, [], 11)):
+        with open(database, "wb") as file:
+            file.write(content)
+        server = served(*arguments)
+        assert server.get("/healthz", key=None).json.get("lost_volumes") == lost
+        assert len(server.get("/v1/sessions").json["sessions"]) == (0 if lost else len(made))
+        server.stop()
+    ran = subprocess.run(
+        [os.path.join(harness.BUILD, "airlock"), "doctor", "--json"],
+        env=dict(os.environ, SANDBOX_STATE_DIR=server.state_dir), stdout=subprocess.PIPE, text=True,
+    )
+    layers = {entry["layer"]: entry for entry in json.loads(ran.stdout)["layers"]}
+    assert layers["lost volumes"]["found"].startswith("11 that")
+    assert layers["lost volumes"]["advice"] == "airlock volume purge"
 
 
 def test_where_nothing_is_it_says_so(tmp_path):

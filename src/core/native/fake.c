@@ -58,6 +58,7 @@ void fake_open(struct fake *f, const struct native_config *config)
 	memset(f, 0, sizeof(*f));
 	f->builds = f->kills = f->answers = true;
 	f->status = (struct ld_status){ .volume_bytes = 1000, .volume_free = 600 };
+	f->at_once = 100;
 	f->gateway = -1;
 	clock_fake(INT64_C(1000000000), INT64_C(1700000000000000));
 	must(uv_loop_init(&f->loop) == 0);
@@ -88,7 +89,8 @@ void fake_greet(struct fake *f)
 				  .quota = MSG_QUOTA_FULL,
 				  .layers = 0xff,
 				  .required = 0x1ff,
-				  .gateway = 1 };
+				  .gateway = 1,
+				  .at_once = f->at_once };
 	struct ld_volume volume = { .tenant = 1, .volume = FAKE_VOLUME };
 
 	memcpy(hello.build, ipc_build_id, strlen(ipc_build_id));

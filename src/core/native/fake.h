@@ -56,6 +56,7 @@ struct fake {
 	unsigned copied, sealed, limited;
 	bool plain;	   /* clones nothing */
 	bool says_nothing; /* LD_DONE instead of LD_STATUS: its sweeper is being restarted */
+	uint32_t at_once;  /* of the hello */
 	struct ld_status status;
 	struct dl_volume_limit last_limit;
 	struct dl_volume_create last_create;

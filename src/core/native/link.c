@@ -211,6 +211,21 @@ static bool answer(struct runtime *rt, struct wire_msg *msg)
 	return true;
 }
 
+/* Commands are promised their memory, so no more run than can have it. */
+static void fit_host(struct runtime *rt)
+{
+	uint32_t most = rt->host.at_once > 0 ? rt->host.at_once : 1;
+
+	if (most >= rt->config.running_max)
+		return;
+	log_event(LOG_WARN, "few_at_once", LOG_INT("commands", most),
+		  LOG_INT("wanted", rt->config.running_max),
+		  LOG_STR("why", "the memory or processes of this host are enough for so many "
+				 "commands at their limits (SANDBOX_MEMORY_MB, SANDBOX_PIDS); "
+				 "others wait for their turn"));
+	rt->config.running_max = most;
+}
+
 static bool on_hello(struct runtime *rt, struct wire_msg *msg)
 {
 	memcpy(&rt->host, msg->body, sizeof(rt->host));
@@ -219,6 +234,7 @@ static bool on_hello(struct runtime *rt, struct wire_msg *msg)
 		memset(&rt->host, 0, sizeof(rt->host));
 		return false;
 	}
+	fit_host(rt);
 	rt->link.state = LINK_LIST;
 	return true;
 }

@@ -264,6 +264,7 @@ void runtime_info_get(struct runtime *rt, struct runtime_info *ret)
 		.pool_ready = rt->pools.n_ready,
 		.running = rt->execs.running,
 		.queued = rt->execs.queued,
+		.running_max = rt->config.running_max,
 		.has_gateway = rt->host.gateway != 0,
 		.gateway = rt->gateway.state == GATEWAY_READY,
 		.gateway_restarts = rt->status.gateway_restarts,

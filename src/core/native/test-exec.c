@@ -790,6 +790,32 @@ static void tenants_take_turns(void **state)
 	fake_stop(&f);
 }
 
+static void no_more_run_than_the_host_has_memory_for(void **state)
+{
+	/* Also a host that is too small for one runs one. */
+	static const uint32_t offered[] = { 0, 1, 2, 3, 100 }, most[] = { 1, 1, 2, 3, 3 };
+	struct native_config config = fake_config;
+
+	config.running_max = 3;
+	for (size_t i = 0; i < ARRAY_SIZE(offered); i++) {
+		const struct runtime_exec_spec spec = spec_of();
+		struct runtime_info info;
+		struct call calls[4];
+		struct fake f;
+
+		fake_open(&f, &config);
+		f.at_once = offered[i];
+		fake_greet(&f);
+		for (size_t k = 0; k < ARRAY_SIZE(calls); k++)
+			start(&f, &calls[k], &spec);
+		runtime_info_get(f.rt, &info);
+		assert_int_equal(info.running_max, most[i]);
+		assert_int_equal(info.running, most[i]);
+		assert_int_equal(info.queued, 4 - most[i]);
+		fake_stop(&f);
+	}
+}
+
 static void who_waits_too_long_is_told_that_the_server_is_busy(void **state)
 {
 	struct native_config config = fake_config;
@@ -901,6 +927,7 @@ int main(void)
 		cmocka_unit_test(descriptors_from_init_are_refused),
 		cmocka_unit_test(a_lying_clock_does_not_lengthen_the_command),
 		cmocka_unit_test(tenants_take_turns),
+		cmocka_unit_test(no_more_run_than_the_host_has_memory_for),
 		cmocka_unit_test(who_waits_too_long_is_told_that_the_server_is_busy),
 		cmocka_unit_test(the_end_of_the_launcher_ends_everything_once),
 		cmocka_unit_test(a_flood_does_not_hold_up_the_time_out),
