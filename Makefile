@@ -11,7 +11,7 @@ JOBS    ?= $(shell nproc)
 # Every variable of the configuration reaches the server as the caller set it.
 export CACHE PYTHON
 
-.PHONY: help deps deps-run build image run test bench fuzz soak test-vm install clean
+.PHONY: help deps deps-run build image run test bench fuzz soak test-vm install uninstall clean
 
 help:
 	@echo 'make run      install what is missing, build, start a server on this machine (as root)'
@@ -23,6 +23,7 @@ help:
 	@echo 'make test-vm  the reduced system suite in a guest with cgroup v2'
 	@echo 'make deps     install everything that any of these needs'
 	@echo 'make install  programs, unit, users, /etc/airlock, manual page (as root)'
+	@echo 'make uninstall  the opposite; PURGE=1: with configuration, sessions, images'
 
 deps:
 	@deploy/deps.sh build run test bench vm
@@ -61,6 +62,9 @@ test-vm: deps build image
 install: build
 	DESTDIR="$(DESTDIR)" meson install -C $(BUILD) --no-rebuild
 	@DESTDIR="$(DESTDIR)" PREFIX="$(PREFIX)" BUILD="$(BUILD)" deploy/install.sh
+
+uninstall:
+	@DESTDIR="$(DESTDIR)" PREFIX="$(PREFIX)" PURGE="$(PURGE)" deploy/uninstall.sh
 
 clean:
 	rm -rf $(BUILD) build-asan build-knobs build-fuzz

@@ -616,6 +616,28 @@ def rss_kib(pid):
     return int(proc_status(pid)["VmRSS"].split()[0])
 
 
+class Peak:
+    """The most resident memory that a process had while this is open; 0 where a sanitizer has its
+    own beside it, which is several times ours."""
+
+    def __init__(self, pid):
+        self.pid, self.kib, self._stop = pid, 0, threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+
+    def _watch(self):
+        while not self._stop.is_set() and not os.environ.get("AIRLOCK_SANITIZED"):
+            self.kib = max(self.kib, rss_kib(self.pid))
+            time.sleep(0.002)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc_info):
+        self._stop.set()
+        self._thread.join()
+
+
 @contextlib.contextmanager
 def in_background(function, *args):
     """Runs function in a thread; yields a list that holds its result or exception in the end."""

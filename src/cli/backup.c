@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* `airlock backup` and `airlock restore`: the server's database as a file (docs/operations.md). */
+/* `airlock backup` and `airlock restore`: the server's database as a file (docs/operate.md). */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/notify.h"
 
+#include <fcntl.h>
 #include <grp.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -16,6 +18,7 @@
 /* Making the volume at the first start may take a while; then systemd's own time-out counts. */
 #define TRIES 6000
 #define PAUSE_NS 50000000L
+#define READ_MS 60000
 
 static int open_socket(void)
 {
@@ -50,6 +53,36 @@ static bool is_healthy(const char *url)
 	return good;
 }
 
+/* systemd asks the kernel whose unit the sender is: a message of a process that ended before it was
+ * read is nobody's. A descriptor that goes with "BARRIER=1" is closed when all before was read
+ * (sd_notify(3)). */
+static void wait_until_read(int sock)
+{
+	static char text[] = "BARRIER=1";
+	union {
+		struct cmsghdr head;
+		char space[CMSG_SPACE(sizeof(int))];
+	} control = { .head = { .cmsg_level = SOL_SOCKET,
+				.cmsg_type = SCM_RIGHTS,
+				.cmsg_len = CMSG_LEN(sizeof(int)) } };
+	struct iovec iov = { text, sizeof(text) - 1 };
+	struct msghdr message = { .msg_iov = &iov,
+				  .msg_iovlen = 1,
+				  .msg_control = &control,
+				  .msg_controllen = sizeof(control) };
+	int ends[2];
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return;
+	memcpy(CMSG_DATA(&control.head), &ends[1], sizeof(int));
+	struct pollfd closed = { .fd = ends[0] };
+	bool sent = sendmsg(sock, &message, MSG_NOSIGNAL) > 0;
+	close(ends[1]);
+	if (sent)
+		poll(&closed, 1, READ_MS);
+	close(ends[0]);
+}
+
 static _Noreturn void wait_and_tell(const char *url, int sock, pid_t parent)
 {
 	static const char ready[] = "READY=1\nSTATUS=serving\n";
@@ -59,8 +92,12 @@ static _Noreturn void wait_and_tell(const char *url, int sock, pid_t parent)
 			       setresuid(NOBODY, NOBODY, NOBODY) < 0))
 		_exit(1);
 	for (int i = 0; i < TRIES && getppid() == parent; i++) {
-		if (is_healthy(url))
-			_exit(send(sock, ready, sizeof(ready) - 1, MSG_NOSIGNAL) < 0);
+		if (is_healthy(url)) {
+			if (send(sock, ready, sizeof(ready) - 1, MSG_NOSIGNAL) < 0)
+				_exit(1);
+			wait_until_read(sock);
+			_exit(0);
+		}
 		nanosleep(&pause, NULL);
 	}
 	_exit(1);

@@ -241,7 +241,7 @@ static int wrap_mount_error(enum msg_quota quota, struct err *err)
 		return -err->code;
 	return err_wrap(err,
 			IMG
-			" was made with simple quotas, which need Linux 6.7 or newer; this is %s",
+			" is damaged, or this kernel (%s) is older than 6.7 and cannot mount it",
 			host.release);
 }
 

@@ -10,7 +10,6 @@ import pty
 import random
 import subprocess
 import tarfile
-import threading
 import time
 from urllib.parse import urlencode
 
@@ -27,28 +26,6 @@ SANITIZED = bool(os.environ.get("AIRLOCK_SANITIZED"))
 
 def at(session, what, **query):
     return "/v1/sessions/%s/%s?%s" % (session, what, urlencode(query))
-
-
-class Peak:
-    """The most resident memory that a process had while this is open; 0 where a sanitizer has its
-    own beside it, which is several times ours."""
-
-    def __init__(self, pid):
-        self.pid, self.kib, self._stop = pid, 0, threading.Event()
-        self._thread = threading.Thread(target=self._watch)
-
-    def _watch(self):
-        while not self._stop.is_set() and not os.environ.get("AIRLOCK_SANITIZED"):
-            self.kib = max(self.kib, harness.rss_kib(self.pid))
-            time.sleep(0.002)
-
-    def __enter__(self):
-        self._thread.start()
-        return self
-
-    def __exit__(self, *exc_info):
-        self._stop.set()
-        self._thread.join()
 
 
 def slowly(server, session, data):
@@ -97,11 +74,11 @@ def test_eight_transfers_of_fifty_megabytes_stay_below_40_mib(servers):
         answer = server.get(at(session, "files", path="there"))
         return answer.status if answer.body == data else 0
 
-    with Peak(pid) as peak, concurrent.futures.ThreadPoolExecutor(8) as pool:
+    with harness.Peak(pid) as peak, concurrent.futures.ThreadPoolExecutor(8) as pool:
         asked = [pool.submit(call, session) for session in sessions for call in (up, down)]
         assert [call.result() for call in asked] == [200] * 8
     assert SANITIZED or peak.kib <= RESIDENT_MAX_KIB, "%d KiB" % peak.kib
-    with Peak(pid) as peak, concurrent.futures.ThreadPoolExecutor(8) as pool:
+    with harness.Peak(pid) as peak, concurrent.futures.ThreadPoolExecutor(8) as pool:
         asked = [pool.submit(slowly, server, session, data) for session in sessions]
         asked += [
             pool.submit(lambda s: server.get(at(s, "archive", path=".")).status, session)

@@ -8,6 +8,7 @@ import random
 import re
 import signal
 import socket
+import struct
 import sys
 import termios
 import threading
@@ -592,3 +593,25 @@ def test_many_tenants_at_once():
     finally:
         server.stop()
     server.release()
+
+
+def test_who_says_ready_is_there_until_that_is_read():
+    """systemd knows by the sender's process whose message it is, and may come to read it late."""
+    name = "airlock-test-%d" % os.getpid()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind("\0" + name)
+        manager.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        manager.settimeout(20)
+        with fresh({"NOTIFY_SOCKET": "@" + name}) as server:
+            time.sleep(0.5)
+            text, ((_, _, credentials),), _, _ = manager.recvmsg(256, 256)
+            sender = struct.unpack("3i", credentials)[0]
+            assert text.startswith(b"READY=1\n")
+            assert harness.proc_status(sender)["State"][0] != "Z"
+            text, others, _, _ = manager.recvmsg(256, 256)
+            (barrier,) = [struct.unpack("i", data)[0] for _, kind, data in others
+                          if kind == socket.SCM_RIGHTS]
+            assert text == b"BARRIER=1"
+            assert harness.proc_status(sender)["PPid"] == str(server.process.pid)
+            os.close(barrier)
+            harness.wait_until(lambda: not os.path.exists("/proc/%d" % sender), 5, "it ends")

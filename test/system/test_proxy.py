@@ -2,6 +2,7 @@
 """Through the reverse proxy that deploy/Caddyfile describes: TLS, large bodies, streams."""
 
 import os
+import random
 import shutil
 import ssl
 import subprocess
@@ -14,7 +15,7 @@ import harness
 
 @pytest.fixture(scope="module", params=["http", "https"])
 def proxy(request, shared_server, tmp_path_factory):
-    """(base url, authority file or None)"""
+    """(base url, authority file or None, process id)"""
     caddy = shutil.which("caddy")
     if not caddy:
         pytest.skip("caddy is not installed")
@@ -56,7 +57,7 @@ def proxy(request, shared_server, tmp_path_factory):
 
     try:
         harness.wait_until(ready, 20, "the proxy answers")
-        yield url, authority if request.param == "https" else None
+        yield url, authority if request.param == "https" else None, process.pid
     finally:
         process.terminate()
         process.wait()
@@ -74,7 +75,7 @@ def get(url, authority, path):
 
 @pytest.fixture
 def sandbox(proxy, ours):
-    url, authority = proxy
+    url, authority, _ = proxy
     with ours.Sandbox(harness.KEYS["a"], url, verify=authority) as opened:
         yield opened
 
@@ -91,8 +92,17 @@ def test_a_large_body_and_a_large_answer(sandbox):
     assert sandbox.files.read("big") == text
 
 
+def test_fifty_megabytes_pass_without_being_held(proxy, sandbox):
+    data = random.Random(1).randbytes(50 << 20)
+    before = harness.rss_kib(proxy[2])
+    with harness.Peak(proxy[2]) as peak:
+        assert sandbox.files.upload("big", data) == len(data)
+        assert sandbox.files.download("big") == data
+    assert peak.kib - before < 24 << 10, "%d KiB more" % (peak.kib - before)
+
+
 def test_errors_keep_their_form(proxy, ours):
-    url, authority = proxy
+    url, authority, _ = proxy
     with pytest.raises(ours.errors.AuthenticationError) as caught:
         ours.Sandbox("wrong", url, verify=authority).usage()
     assert caught.value.code == "unauthenticated"
@@ -102,7 +112,7 @@ def test_events_are_not_held_back(proxy, server, session):
     import http.client
     import json
 
-    url, authority = proxy
+    url, authority, _ = proxy
     host = url.split("//")[1]
     if authority:
         connection = http.client.HTTPSConnection(

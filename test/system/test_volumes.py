@@ -241,3 +241,21 @@ def test_a_twentieth_of_the_volume_stays_free(served):
     server.delete("/v1/sessions/" + session)
     harness.wait_until(lambda: create(server).status == 201, 10, "there is room again")
     assert "volume" not in server.get("/healthz", key=None).json
+
+
+def test_a_damaged_volume_refuses_the_start_and_is_left_alone(served):
+    server = served()
+    server.stop()
+    path = os.path.join(server.state_dir, "volumes.img")
+    with open(path, "r+b") as file:
+        for place in (64 << 10, 64 << 20):  # the file system's two superblocks
+            file.seek(place)
+            file.write(b"\xff" * 4096)
+    ran = subprocess.run(
+        [server.program, "serve"],
+        env=server.env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=60,
+    )
+    assert ran.returncode == 78 and "volumes.img is damaged" in ran.stderr, ran.stderr
+    with open(path, "rb") as file:
+        file.seek(64 << 10)
+        assert file.read(4096) == b"\xff" * 4096

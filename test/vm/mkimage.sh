@@ -14,6 +14,8 @@ meta=${VM_KERNEL:-linux-image-cloud-amd64}
 packages=systemd,systemd-sysv,dbus,udev,kmod,procps,iproute2,e2fsprogs,btrfs-progs,strace,git,curl
 packages+=,python3,python3-pytest,ca-certificates
 packages+=,libuv1,libjansson4,libsqlite3-0,libc-ares2,libcurl4,libssl3,libseccomp2,libcmocka0
+# For what an operator does, without a network.
+packages+=,make,meson,mmdebstrap,caddy
 
 out=$cache/vm-$({ echo "$meta"; cat "$here"/mkimage.sh "$here"/guest/*; } | sha256sum | cut -c1-16)
 if [ -e "$out/root.img" ]; then
@@ -42,9 +44,11 @@ set -e
 cp -a "$work/kernel/lib/modules" "\$1/lib/"
 chroot "\$1" depmod "$version"
 install -m 755 "$here/guest/vm-init" "\$1/sbin/vm-init"
-install -m 644 "$here"/guest/job.* "\$1/etc/systemd/system/"
+install -m 644 "$here"/guest/*.service "$here"/guest/*.target "\$1/etc/systemd/system/"
+rm "\$1/etc/systemd/system/multi-user.target.wants/caddy.service"
 echo 00000000000000000000000000000001 >"\$1/etc/machine-id"
 : >"\$1/etc/fstab"
+echo 127.0.0.1 localhost >"\$1/etc/hosts"
 mkdir -p "\$1/job"
 SCRIPT
 chmod 755 customize

@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # `make test-vm`: the reduced suite in a guest with Debian 12's own kernel and cgroup v2, first plain,
-# then as a service under systemd with Delegate=yes. BUILD names the build (build unless set), CACHE the
-# folder with the base image. Arguments name the ways: plain, systemd. Ends with one line for each.
+# then as a service under systemd with Delegate=yes; then the operator's page, from `make install` to
+# `make uninstall`, in a guest that boots as usual. BUILD names the build (build unless set), CACHE the
+# folder with the base image. Arguments name the ways: plain, systemd, install. Ends with one line for
+# each.
 #
 # What runs there is what can differ there: unit tests, posture, limits, life and death of servers and
 # commands, the file quota, the kernel's surface, kills while volumes are made with
@@ -21,7 +23,7 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/airlock-vm-suite.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 tree=$work/tree
 mkdir -p "$tree/build" "$tree/cache/$key"
-cp -a "$root"/{src,test,image,sdk,deploy} "$tree"/
+cp -a "$root"/{src,test,image,sdk,deploy,docs,Makefile,README.md} "$tree"/
 cp -al "$cache/$key/rootfs.tar" "$tree/cache/$key/" 2>/dev/null ||
 	cp -a "$cache/$key/rootfs.tar" "$tree/cache/$key/"
 [ ! -d "$cache/wheels" ] || cp -a "$cache/wheels" "$tree/cache/"
@@ -43,16 +45,39 @@ done
 exec sh test/vm/job.sh WAY
 JOB
 
+# What `meson install` reads, and the programs of a later version: a build of its own, outside of any
+# repository, so that it is known by that version.
+prepare_install()
+{
+	cp -a "$build/meson-private" "$tree/build/"
+	mkdir "$work/next" "$tree/next" "$tree/build/meson-logs"
+	cp -a "$root"/{src,test,image,meson.build,meson_options.txt} "$work/next"/
+	sed -i "s/^    version: '.*',/    version: '99.0.0',/" "$work/next/meson.build"
+	(cd "$work/next" && meson setup build >log && ninja -C build "${programs[@]}" >log) ||
+		{ tail "$work/next/log"; exit 1; }
+	cp "${programs[@]/#/$work/next/build/}" "$tree/next/"
+	strip --strip-debug "$tree"/next/*
+}
+
+programs=(airlock airlockd airlock-gateway airlock-launcher airlock-init)
 ways=("$@")
-[ $# -gt 0 ] || ways=(plain systemd)
+[ $# -gt 0 ] || ways=(plain systemd install)
 failed=0
 summary=
 for way in "${ways[@]}"; do
-	option=()
-	[ "$way" = plain ] || option=(--systemd)
+	option=() job=$(sed "s/ WAY\$/ $way/" "$work/job")
+	case $way in
+	systemd) option=(--systemd) ;;
+	install)
+		option=(--boots)
+		prepare_install
+		job="mkdir -p '$root' && mount --bind /job/tree '$root' && cd '$root' && "
+		job+="exec /usr/bin/python3 -u test/vm/install.py"
+		;;
+	esac
 	began=$SECONDS
 	out=$work/out-$way
-	if "$here/run.sh" "${option[@]}" "$tree" "$out" "$(sed "s/ WAY\$/ $way/" "$work/job")"; then
+	if "$here/run.sh" "${option[@]}" "$tree" "$out" "$job"; then
 		result=passed
 	else
 		result="failed ($?)"
