@@ -478,6 +478,7 @@ struct revoke {
 	struct core *c;
 	struct origin origin;
 	struct key *key; /* NULL: refused with err */
+	int64_t at_us;
 	struct err err;
 	key_fn fn;
 	void *data;
@@ -503,6 +504,14 @@ static void revoke_later(struct later *l)
 	revoke_end(v, v->key ? NULL : &v->err);
 }
 
+/* at_us 0: it counts again. Two may be about to revoke one key, and one of them fail. */
+static void mark_revoked(struct key *k, int64_t at_us)
+{
+	k->tenant->keys_active += !at_us;
+	k->tenant->keys_active -= !k->revoked_us;
+	k->revoked_us = at_us;
+}
+
 static void on_revoked(void *data, const struct err *why)
 {
 	struct revoke *v = data;
@@ -510,14 +519,14 @@ static void on_revoked(void *data, const struct err *why)
 	struct err err;
 
 	if (!why) {
+		mark_revoked(v->key, v->at_us);
 		if (c->keys->revoked)
 			c->keys->revoked(c->keys->data, v->key);
 		revoke_end(v, NULL);
 		return;
 	}
 	/* It would work again after the next start, so it is not called revoked. */
-	v->key->revoked_us = 0;
-	v->key->tenant->keys_active++;
+	mark_revoked(v->key, 0);
 	log_event(LOG_ERROR, "key_not_revoked", LOG_STR("request", v->origin.request),
 		  LOG_STR("key", v->key->id), LOG_STR("why", why->text));
 	err_slug(&err, why->code, "internal", "%s", why->text);
@@ -545,12 +554,13 @@ void key_revoke(struct core *c, const struct tenant *tenant, struct str id, key_
 
 	*v = (struct revoke){ .c = c, .origin = c->origin, .fn = fn, .data = data };
 	core_hold(c);
-	if (check_revoke(v, tenant, id) < 0 || v->key->revoked_us) {
+	/* One that another call is about to revoke is not on the disk yet: it is written again. */
+	if (check_revoke(v, tenant, id) < 0 || (v->key->revoked_us && v->key->revoking == 1)) {
 		v->later.fn = revoke_later;
 		core_later(c, &v->later);
 		return;
 	}
-	v->key->revoked_us = clock_wall_us();
-	v->key->tenant->keys_active--;
-	store_revoke_key(c->config.key_store, v->key->id, v->key->revoked_us, on_revoked, v);
+	v->at_us = v->key->revoked_us ? v->key->revoked_us : clock_wall_us();
+	mark_revoked(v->key, v->at_us);
+	store_revoke_key(c->config.key_store, v->key->id, v->at_us, on_revoked, v);
 }

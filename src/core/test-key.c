@@ -276,6 +276,28 @@ static void a_broken_store_issues_and_revokes_nothing(void **state)
 	assert_ptr_equal(gone, made.key);
 }
 
+/* What it is told must hold after a crash as well. */
+static void who_revokes_what_is_being_revoked_is_told_what_came_of_it(void **state)
+{
+	struct rig *r = *state;
+	struct outcome made = issue(r, "a", ""), first = { 0 }, second = { 0 };
+
+	issue(r, "a", "");
+	for (int broken = 1; broken >= 0; broken--) {
+		first = second = (struct outcome){ 0 };
+		rig_break_store(r, broken);
+		key_revoke(r->core, r->a, str_of(made.key->id), on_revoked, &first);
+		key_revoke(r->core, r->a, str_of(made.key->id), on_revoked, &second);
+		rig_settle(r);
+		assert_int_equal(first.n, 1);
+		assert_int_equal(second.n, 1);
+		assert_int_equal(first.slug != NULL, broken);
+		assert_int_equal(second.slug != NULL, broken);
+		assert_int_equal(r->a->keys_active, 1 + broken);
+		assert_int_equal(tenant_of(r, made.text) != NULL, broken);
+	}
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
 
 int main(void)
@@ -290,6 +312,7 @@ int main(void)
 		T(the_last_key_is_the_operators_to_revoke),
 		T(names_of_tenants_are_checked),
 		T(a_broken_store_issues_and_revokes_nothing),
+		T(who_revokes_what_is_being_revoked_is_told_what_came_of_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
