@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "cli/cli.h"
 #include "cli/client.h"
+#include "cli/remove.h"
 #include "cli/session.h"
 #include "cli/show.h"
 #include "cli/snapshots.h"
@@ -147,24 +148,7 @@ static int sandbox_exec(const struct cli_command *self, int argc, char **argv)
 
 static int sandbox_rm(const struct cli_command *self, int argc, char **argv)
 {
-	struct client client;
-	struct err err;
-	int status = 0;
-
-	if (argc < 1 || argv[0][0] == '-')
-		return cli_usage(self, NULL);
-	if (client_open(&client, &err) < 0)
-		return cli_fail(&err);
-	for (int i = 0; i < argc; i++) {
-		_cleanup_free_ char *segment = client_escape(argv[i]);
-		_cleanup_free_ char *path = mem_printf("/v1/sessions/%s", segment);
-		if (client_call(&client, "DELETE", path, NULL, NULL, &err) < 0) {
-			err_wrap(&err, "%s", argv[i]);
-			status = cli_fail(&err);
-		}
-	}
-	client_close(&client);
-	return status;
+	return remove_each(self, "/v1/sessions/", argc, argv);
 }
 
 static int sandbox_egress(const struct cli_command *self, int argc, char **argv)
