@@ -113,6 +113,12 @@ struct runtime {
 	unsigned n_egress;
 };
 
+/* rig-runtime.c, for rig.c */
+void rig_runtime_open(struct runtime *rt, uv_loop_t *loop);
+void rig_runtime_close(struct runtime *rt);
+/* Answers what may be answered now. */
+void rig_runtime_go(struct runtime *rt);
+
 struct rig {
 	uv_loop_t loop;
 	char dir[64];
