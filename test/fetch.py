@@ -31,7 +31,7 @@ TRUST = "/etc/ssl/certs/ca-certificates.crt"
 USER = "airlock-gw"
 HEAD = struct.Struct("<BBHI")
 HELLO, READY, FETCH, FETCH_END = 1, 5, 7, 8
-LG_DAEMON, GL_HELLO, GD_HELLO, GD_FETCHED = 3, 1, 1, 4
+LG_DAEMON, GL_HELLO, GD_HELLO, GD_FETCHED, GD_COUNTED = 3, 1, 1, 4, 5
 ENDS = ["ok", "status", "too_large", "redirect", "failed", "no_space"]
 SEALS = 0xF  # seal, shrink, grow, write
 F_ADD_SEALS = 1033
@@ -187,6 +187,8 @@ class Gateway:
     def wait(self, number=None):
         while True:
             kind, got, body = self._receive(self.daemon)
+            if kind == GD_COUNTED:
+                continue
             assert kind == GD_FETCHED
             if got in self._answers:
                 break  # else it was cancelled while this was on its way

@@ -96,7 +96,9 @@ def test_sandboxes_that_cannot_be_made_are_said(servers):
     refused = [server.post(path, {"command": "true"}) for _ in range(3)]
     assert {answer.status for answer in refused} == {503}
     for answer in refused:
-        (line,) = lines(server, "request", answer.headers["X-Request-Id"])
+        # The answer may be there before its line.
+        (line,) = harness.wait_until(
+            lambda: lines(server, "request", answer.headers["X-Request-Id"]), 5, "it has a line")
         assert (line["level"], line["status"], line["word"]) == ("warn", 503, "no_capacity")
         assert line["route"] == "POST /v1/sessions/{session_id}/exec"
         assert (line["tenant"], line["session"]) == ("a", session)
