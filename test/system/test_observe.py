@@ -30,6 +30,13 @@ NAMES = {
 }
 
 
+def line_of(server, answer):
+    """Of the log, about that answer; it may be there before its line."""
+    request = answer.headers["X-Request-Id"]
+    (line,) = harness.wait_until(lambda: lines(server, "request", request), 5, "it has a line")
+    return line
+
+
 def runnable():
     why = harness.runnable()
     if why:
@@ -96,9 +103,7 @@ def test_sandboxes_that_cannot_be_made_are_said(servers):
     refused = [server.post(path, {"command": "true"}) for _ in range(3)]
     assert {answer.status for answer in refused} == {503}
     for answer in refused:
-        # The answer may be there before its line.
-        (line,) = harness.wait_until(
-            lambda: lines(server, "request", answer.headers["X-Request-Id"]), 5, "it has a line")
+        line = line_of(server, answer)
         assert (line["level"], line["status"], line["word"]) == ("warn", 503, "no_capacity")
         assert line["route"] == "POST /v1/sessions/{session_id}/exec"
         assert (line["tenant"], line["session"]) == ("a", session)
@@ -159,7 +164,7 @@ def test_every_answer_has_one_line_for_those_who_look_closely(servers):
     ids = [answer.headers["X-Request-Id"] for answer, _, _ in answers]
     assert len(set(ids)) == len(ids)
     for answer, route, status in answers:
-        (line,) = lines(server, "request", answer.headers["X-Request-Id"])
+        line = line_of(server, answer)
         assert (line["level"], line["route"], line["status"]) == ("debug", route, status)
         # 127.0.0.1 is a trusted proxy.
         assert line["proxy_request"] == "edge-0123"
