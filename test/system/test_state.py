@@ -409,3 +409,28 @@ def test_a_file_that_everybody_can_write_is_refused(variable):
         assert status == wanted, stderr
     assert "can be written by everybody; chmod o-w" in stderr and path in stderr
     os.unlink(path)
+
+
+def test_restoring_over_a_damaged_log_keeps_it_and_from_one_is_refused(states, tmp_path):
+    root, folder = states
+    shutil.copytree(root + "/killed", tmp_path / "state")
+    database = str(tmp_path / "state" / "airlock.db")
+    write_at(database + "-wal", 32 + FRAME + 1000, b"\xff\x00\xff")
+    with open(database + "-wal", "rb") as file:
+        damaged = file.read()
+
+    def restore(copy):
+        return subprocess.run(
+            [os.path.join(harness.BUILD, "airlock"), "restore", "--database", database, copy],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=harness.environment(),
+        )
+
+    bad = str(tmp_path / "bad")
+    shutil.copyfile(database, bad)
+    shutil.copyfile(database + "-wal", bad + "-wal")
+    ran = restore(bad)
+    assert ran.returncode == 1 and "has lost what was committed" in ran.stderr
+    ran = restore(root + "/stopped/airlock.db")
+    assert ran.returncode == 0, ran.stderr
+    with open(database + ".replaced-wal", "rb") as file:
+        assert file.read() == damaged

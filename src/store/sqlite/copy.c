@@ -12,6 +12,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "store/sqlite/db.h"
+#include "store/sqlite/wal.h"
 
 static int explain(struct err *err, const char *path, sqlite3 *db, int code)
 {
@@ -146,17 +147,19 @@ static int adopt(const char *path, struct err *err)
 	return r < 0 ? r : sync_path(path, O_RDONLY, err);
 }
 
-/* What its log has goes into the database; of one that is damaged the log is put aside, so that
- * nothing of it is taken for the new one's. */
+/* What its log has goes into the database. A log that is damaged is put aside as it is, so that
+ * nothing of it is taken for the new one's and somebody may still read it. */
 static int settle_log(const char *path, const char *replaced, struct err *err)
 {
 	_cleanup_free_ char *wal = mem_printf("%s-wal", path);
 	_cleanup_free_ char *shm = mem_printf("%s-shm", path);
 	_cleanup_free_ char *kept = mem_printf("%s-wal", replaced);
+	struct err damage;
 	sqlite3 *db = NULL;
 
-	if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOFOLLOW, NULL) ==
-	    SQLITE_OK)
+	if (wal_check(path, &damage) >= 0 &&
+	    sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOFOLLOW, NULL) ==
+		    SQLITE_OK)
 		sqlite3_wal_checkpoint_v2(db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
 	sqlite3_close(db);
 	unlink(kept);
@@ -200,7 +203,9 @@ int store_restore(const char *copy, const char *path, struct err *err)
 		_cleanup_free_ char *left = mem_printf("%s%s", made, ends[i]);
 		unlink(left);
 	}
-	int r = store_copy(copy, made, err);
+	int r = wal_check(copy, err);
+	if (r >= 0)
+		r = store_copy(copy, made, err);
 	if (r >= 0)
 		r = adopt(made, err);
 	if (r >= 0)
