@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <errno.h>
+#include <fcntl.h>
 #include <glob.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -204,9 +206,18 @@ static void probe_lost(struct probe_finding *f)
 	const char *dir = getenv("SANDBOX_STATE_DIR");
 	_cleanup_free_ char *path =
 		mem_printf("%s/state/lost-volumes", dir && *dir ? dir : "/var/lib/airlock");
-	FILE *list = fopen(path, "re");
+	/* The folder is user airlock's. */
+	int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	struct stat st;
+	bool regular = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+	FILE *list = regular ? fdopen(fd, "r") : NULL;
 	unsigned n = 0;
 
+	if (!list && fd >= 0) {
+		probe_say(f, PROBE_UNKNOWN, "look at who made it", "%.150s is not a file", path);
+		close(fd);
+		return;
+	}
 	if (!list && errno != ENOENT) {
 		probe_say(f, PROBE_UNKNOWN, "run `airlock doctor` as root", "%.150s: %s", path,
 			  strerrordesc_np(errno));

@@ -29,6 +29,7 @@ struct lost_volume {
 	char id[SESSION_ID_LEN + 1];
 	uint64_t seconds;
 	bool known; /* the last start listed it */
+	bool over;  /* its time is; it stays in the list until it is deleted */
 	struct lost_volume *next;
 };
 
@@ -86,28 +87,51 @@ static void write_file(const struct core *c)
 	for (const struct lost_volume *v = c->lost; v && good; v = v->next)
 		good = dprintf(fd, "%s %llu\n", v->id, (unsigned long long)v->seconds) > 0;
 	if (good)
+		good = fsync(fd) == 0;
+	if (good)
 		good = rename(path, c->config.lost_file) == 0;
 	if (!good)
 		log_event(LOG_ERROR, "lost_volumes_not_listed", LOG_STR("file", path),
 			  LOG_STR("why", strerrordesc_np(errno)));
 }
 
-/* Those whose time is over are deleted, as what a failed call left is. */
-static void drop_old(struct core *c)
-{
-	struct lost_volume **at = &c->lost;
+struct burial {
+	struct core *c;
+	char id[SESSION_ID_LEN + 1];
+};
 
-	while (*at) {
-		struct lost_volume *v = *at;
-		if (v->seconds < KEPT_SECONDS) {
-			at = &v->next;
-			continue;
-		}
+/* One that could not be deleted is tried again by the next tick. */
+static void on_deleted(void *data, const struct err *err)
+{
+	_cleanup_free_ struct burial *b = data;
+	struct core *c = b->c;
+	struct lost_volume **at = &c->lost, *v;
+
+	while ((v = *at) && strcmp(v->id, b->id) != 0)
+		at = &v->next;
+	if (v && err) {
+		v->over = false;
+	} else if (v) {
+		log_event(LOG_WARN, "lost_volume_deleted", LOG_STR("volume", v->id));
 		*at = v->next;
 		c->n_lost--;
-		log_event(LOG_WARN, "lost_volume_deleted", LOG_STR("volume", v->id));
-		leftover_add(c, v->id);
 		free(v);
+		write_file(c);
+	}
+	core_release(c);
+}
+
+static void delete_old(struct core *c)
+{
+	for (struct lost_volume *v = c->lost; v; v = v->next) {
+		if (v->seconds < KEPT_SECONDS || v->over)
+			continue;
+		struct burial *b = mem_new(1, sizeof(*b));
+		b->c = c;
+		memcpy(b->id, v->id, sizeof(b->id));
+		v->over = true;
+		core_hold(c);
+		runtime_volume_delete(c->runtime, v->id, on_deleted, b);
 	}
 }
 
@@ -128,8 +152,8 @@ int lost_settle(struct core *c, struct err *err)
 			       "7 days)",
 			       new);
 	c->lost_at_us = clock_monotonic_us();
-	drop_old(c);
 	write_file(c);
+	delete_old(c);
 	return 0;
 }
 
@@ -142,8 +166,8 @@ void lost_tick(struct core *c, int64_t now_us)
 	c->lost_at_us = now_us;
 	for (struct lost_volume *v = c->lost; v; v = v->next)
 		v->seconds += (uint64_t)passed / 1000000;
-	drop_old(c);
 	write_file(c);
+	delete_old(c);
 }
 
 void lost_free(struct core *c)
