@@ -94,6 +94,7 @@ static void core_free(struct core *c)
 	egress_free(c);
 	found_free(c);
 	lost_free(c);
+	leftovers_free(c);
 	free(c->hash);
 	free(c);
 }

@@ -40,8 +40,7 @@ static void finish(struct ending *e)
 	struct err err;
 
 	if (e->volume_gone) {
-		/* Until here the journal held the id. */
-		store_clear_journal(c->store, s->id, 1);
+		leftover_gone(c, s->id);
 		s->tenant->sessions_open--;
 		session_remove(c, s);
 		disk_gone(c, s);

@@ -4,10 +4,14 @@
  * take its own away again. The journal holds their names, so that the next start would find them,
  * too. They are deleted one after the other. When the launcher cannot, it is asked again: some
  * times soon, because its sweeper may be starting anew, and then by every sweep.
+ *
+ * The name of a volume that is gone stays in the journal until the file system has committed that,
+ * which it does every 30 s: after a power cut the volume may be there again.
  */
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "core/parts.h"
@@ -15,6 +19,13 @@
 
 #define TRIES 10u
 #define TRY_AGAIN_MS 200u
+#define COMMITTED_US (60 * 1000000ll)
+
+struct gone_volume {
+	char id[SESSION_ID_LEN + 1];
+	int64_t at_us;
+	struct gone_volume *next;
+};
 
 static void put_last(struct core *c, struct found_volume *v)
 {
@@ -86,4 +97,36 @@ void leftover_add(struct core *c, const char *volume)
 	put_last(c, v);
 	c->leftover_tries = 0;
 	leftovers_later(c);
+}
+
+void leftover_gone(struct core *c, const char *volume)
+{
+	struct gone_volume *v = mem_new(1, sizeof(*v));
+
+	snprintf(v->id, sizeof(v->id), "%s", volume);
+	v->at_us = clock_monotonic_us();
+	*(c->gone_last ? &c->gone_last->next : &c->gone) = v;
+	c->gone_last = v;
+}
+
+void leftovers_forget(struct core *c, int64_t now_us)
+{
+	struct gone_volume *v;
+
+	while ((v = c->gone) && now_us - v->at_us >= COMMITTED_US) {
+		store_clear_journal(c->store, v->id, 1);
+		c->gone = v->next;
+		if (!c->gone)
+			c->gone_last = NULL;
+		free(v);
+	}
+}
+
+void leftovers_free(struct core *c)
+{
+	for (struct gone_volume *v = c->gone, *next; v; v = next) {
+		next = v->next;
+		free(v);
+	}
+	c->gone = c->gone_last = NULL;
 }

@@ -125,7 +125,8 @@ struct core {
 	struct found_volume *journal; /* owned; leftovers, until they are cleared */
 	bool clearing;		      /* the first of them is being deleted */
 	unsigned leftover_tries;
-	struct lost_volume *lost; /* owned */
+	struct gone_volume *gone, *gone_last; /* owned; their names are still in the journal */
+	struct lost_volume *lost;	      /* owned */
 	unsigned n_lost;
 	int64_t lost_at_us;  /* until then their time is counted */
 	uint64_t audit_last; /* id of the last record */
@@ -214,6 +215,11 @@ void lost_free(struct core *c);
 /* ---- leftover.c ---- */
 /* Deletes a volume whose name only the journal has, a little later; then the journal lets go. */
 void leftover_add(struct core *c, const char *volume);
+/* It is deleted: the journal lets go of it when that is on the disk for certain. */
+void leftover_gone(struct core *c, const char *volume);
+/* By every sweep. */
+void leftovers_forget(struct core *c, int64_t now_us);
+void leftovers_free(struct core *c);
 /* Begins with what there is; nothing more happens when it is under way already. */
 void leftovers_clear(struct core *c);
 /* Again soon, unless it failed often. */

@@ -193,6 +193,7 @@ void core_sweep(struct core *c, int64_t now_us)
 	}
 	snapshots_sweep(c);
 	lost_tick(c, now_us);
+	leftovers_forget(c, now_us);
 	leftovers_clear(c);
 }
 

@@ -142,7 +142,7 @@ static void on_volume_gone(void *data, const struct err *err)
 			  LOG_STR("tenant", snap->tenant->name), LOG_STR("why", err->text));
 		leftovers_later(c);
 	} else {
-		store_clear_journal(c->store, snap->volume, 1);
+		leftover_gone(c, snap->volume);
 		c->leftover_tries = 0;
 		struct session *s = taken_from(c, snap);
 		if (s)

@@ -777,6 +777,31 @@ static void a_volume_that_nobody_explains_is_kept_and_counted(void **state)
 	assert_true(exists(r, id));
 }
 
+/* As a power cut does to what the file system had not committed. */
+static void a_deleted_volume_that_comes_back_is_deleted_again(void **state)
+{
+	static const bool later[] = { false, true };
+	struct rig *r = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(later); i++) {
+		struct session *s = rig_session(r, r->a);
+		char id[SESSION_ID_LEN + 1];
+		memcpy(id, s->id, sizeof(id));
+		end_it(r, s);
+		if (later[i]) {
+			rig_advance(r, 60 * RIG_SECOND);
+			core_sweep(r->core, clock_monotonic_us());
+			rig_settle(r);
+		}
+		rig_close(r);
+		rig_add_volume(&r->runtime, id, r->a->number);
+		rig_open(r);
+		/* By then it was committed, and what has this name is somebody else's. */
+		assert_int_equal(core_lost_volumes(r->core), later[i]);
+		assert_int_equal(rig_has_volume(r, id), later[i]);
+	}
+}
+
 static void a_volume_of_another_tenant_is_not_the_sessions(void **state)
 {
 	struct rig *r = *state;
@@ -824,6 +849,7 @@ int main(void)
 		T(a_kill_between_any_two_steps_leaves_nothing_unexplained),
 		T(a_second_name_is_an_image_of_its_own_once_it_was_imported),
 		T(a_volume_that_nobody_explains_is_kept_and_counted),
+		T(a_deleted_volume_that_comes_back_is_deleted_again),
 		T(a_volume_of_another_tenant_is_not_the_sessions),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
