@@ -57,6 +57,8 @@ static const char *const reserved_names[] = {
 static const char *const reserved_prefixes[] = { "LC_", "LD_", "PIP_", "BASH_FUNC_" };
 static const char reserved_suffix[] = "_PROXY";
 
+#define KILLED 137 /* by SIGKILL, as a shell would say */
+
 static const char cut_off[] = "failed: the server was stopped while it ran";
 
 struct exec {
@@ -194,7 +196,7 @@ static void put_warnings(const struct exec *e, struct exec_result *r)
 		warn(r, "The server was stopped before the command had ended.");
 	else if (run->oom_killed)
 		warn(r, "Process killed by cgroups (Memory limit exceeded).");
-	else if (run->exit_code == 137)
+	else if (run->exit_code == KILLED)
 		warn(r, "Process was killed (exit 137, SIGKILL), most likely for exceeding the "
 			"memory limit.");
 	if (e->over_quota)
@@ -430,6 +432,8 @@ static void on_done(void *data, struct runtime_exec_result *run, const struct er
 		not_started(e, err ? err : &stopping);
 		return;
 	}
+	/* One that ended by itself just before is not cut off. */
+	e->stopped &= run->exit_code == KILLED && !run->timed_out && !run->oom_killed;
 	e->result = *run;
 	run->streams[0] = run->streams[1] = NULL; /* taken */
 	run->denied = NULL;

@@ -291,6 +291,8 @@ static const char *certificate_phrase(const struct transfer *t)
 		return "its certificate is for another name";
 	case X509_V_ERR_CERT_HAS_EXPIRED:
 		return "its certificate has expired";
+	case X509_V_ERR_CERT_NOT_YET_VALID:
+		return "its certificate is not valid yet, or this server's clock is behind";
 	default:
 		return "its certificate is not signed by anybody whom this server trusts";
 	}
