@@ -282,6 +282,7 @@ static int refused(const struct attempt *a, struct err *err)
 {
 	json_t *json = json_loadb(a->out->data ? a->out->data : "", a->out->len, 0, NULL);
 	const json_t *detail = json_object_get(json, "detail");
+	const json_t *health = json_object_get(json, "status");
 
 	if (!detail)
 		detail = json_object_get(json, "error");
@@ -291,6 +292,8 @@ static int refused(const struct attempt *a, struct err *err)
 		char *text = json_dumps(detail, JSON_COMPACT);
 		err_set(err, EPROTO, "%s", text ? text : "the request was refused");
 		free(text);
+	} else if (json_is_string(health)) {
+		err_set(err, EPROTO, "the server is %s", json_string_value(health));
 	} else {
 		err_set(err, EPROTO, "%s answered with status %ld", a->client->base,
 			a->client->status);

@@ -3,9 +3,23 @@
 #include "base/mem.h"
 #include "cli/cli.h"
 #include "cli/client.h"
+#include "cli/retry.h"
 #include "cli/show.h"
 
-static int show_route(const struct cli_command *self, int argc, char **argv, const char *path)
+static int ask(const char *path, unsigned retries, json_t **ret, struct err *err)
+{
+	struct client client;
+	int r = client_open(&client, err);
+
+	if (r < 0)
+		return r;
+	r = client_call_with(&client, "GET", path, NULL, retries, CLIENT_SECONDS, ret, err);
+	client_close(&client);
+	return r;
+}
+
+static int show_route(const struct cli_command *self, int argc, char **argv, const char *path,
+		      unsigned retries)
 {
 	bool json = false;
 	const struct opt opts[] = { { "json", 0, OPT_FLAG, &json, 0, 0 } };
@@ -17,7 +31,7 @@ static int show_route(const struct cli_command *self, int argc, char **argv, con
 		return cli_usage(self, "%s", err.text);
 	if (at != argc)
 		return cli_usage(self, NULL);
-	if (client_get(path, &answer, &err) < 0)
+	if (ask(path, retries, &answer, &err) < 0)
 		return cli_fail(&err);
 	if (json)
 		show_json(answer);
@@ -29,15 +43,16 @@ static int show_route(const struct cli_command *self, int argc, char **argv, con
 
 int cmd_usage(const struct cli_command *self, int argc, char **argv)
 {
-	return show_route(self, argc, argv, "/v1/usage");
+	return show_route(self, argc, argv, "/v1/usage", RETRY_MAX);
 }
 
 int cmd_policy(const struct cli_command *self, int argc, char **argv)
 {
-	return show_route(self, argc, argv, "/v1/egress/policy");
+	return show_route(self, argc, argv, "/v1/egress/policy", RETRY_MAX);
 }
 
 int cmd_health(const struct cli_command *self, int argc, char **argv)
 {
-	return show_route(self, argc, argv, "/healthz");
+	/* How it is now, and not how it will be. */
+	return show_route(self, argc, argv, "/healthz", 0);
 }

@@ -14,7 +14,7 @@ static const struct cli_command commands[] = {
 	  "[--keep] "
 	  "[--json] -- COMMAND...",
 	  "run one command isolated; without SANDBOX_API_URL on a server of its own", cmd_run },
-	{ "sandbox", "create|list|show|exec|rm|egress|snapshot|restore|fork",
+	{ "sandbox", "create|list|show|exec|rm|egress|snapshot|restore|fork|import",
 	  "sandboxes of a server", cmd_sandbox },
 	{ "snapshots", "list|rm", "stored copies of files", cmd_snapshots },
 	{ "files", "read|write|put|get|archive", "files in a sandbox", cmd_files },

@@ -119,13 +119,15 @@ static char *state_dir_of(int pid)
 	return NULL;
 }
 
-/* The volume is mounted in the launcher's own mount namespace alone. */
+/* The volume is mounted in the launcher's own mount namespace alone. Plain directories have none:
+ * there it is the disk that they lie on. */
 static void add_volume(json_t *server, int pid, const char *state_dir)
 {
-	_cleanup_free_ char *path = mem_printf("/proc/%d/root%s/mnt", pid, state_dir);
+	_cleanup_free_ char *mounted = mem_printf("/proc/%d/root%s/mnt", pid, state_dir);
+	_cleanup_free_ char *plain = mem_printf("/proc/%d/root%s/volumes", pid, state_dir);
 	struct statvfs fs;
 
-	if (statvfs(path, &fs) < 0)
+	if (statvfs(mounted, &fs) < 0 && statvfs(plain, &fs) < 0)
 		return;
 	json_object_set_new(server, "volume_size_bytes",
 			    json_integer((json_int_t)(fs.f_blocks * fs.f_frsize)));

@@ -23,7 +23,7 @@
  *   REMOVE  ID_FILE_END. Folders of the tenant without a right for it are given that right.
  *   MOVE    ID_FILE_END. Neither path's last link is followed; missing parents are made.
  *           FILE_REPLACE replaces a file or link, or an empty folder by a folder; otherwise
- *           FILE_ERR_EXISTS. A folder into itself: FILE_ERR_SYSTEM, EINVAL.
+ *           FILE_ERR_EXISTS. A folder into itself: FILE_ERR_NOT_IN_FOLDER.
  *   MKDIR   ID_FILE_END. FILE_ERR_EXISTS: there is a file.
  *   PACK    ID_FILE, the bytes, ID_FILE_END. A file that shrinks while it is sent, or can't be read,
  *           ends it with an error: the archive is cut short.

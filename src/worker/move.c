@@ -50,6 +50,11 @@ static int move_to(struct job *j, const struct file_target *from, const struct f
 	/* One is a folder and the other is not, or the folder that is there has something in it. */
 	if (to->exists && (r == -ENOTDIR || r == -EISDIR || r == -ENOTEMPTY))
 		return -EEXIST;
+	/* A folder into itself. */
+	if (r == -EINVAL) {
+		j->answer.used = 1;
+		return -ENOTDIR;
+	}
 	return r;
 }
 

@@ -622,6 +622,10 @@ def test_moving(server, session):
         answer = move(source, to)
         assert (answer.status, answer.code) == (403, "path_outside"), (source, to)
         assert answer.detail.endswith("'%s'" % (source if source in ("../x", "/etc") else to))
+    answer = move("full", "full/deeper/full")
+    assert (answer.status, answer.code) == (400, "not_in_folder")
+    assert answer.detail == "'full/deeper/full' is not inside a folder."
+    assert server.exec(session, "ls full")["stdout"] == "x\n"
 
 
 def test_making_folders(server, session):

@@ -110,6 +110,15 @@ def test_wrong_use_is_status_2_and_shows_the_use(words):
     assert result.returncode == 2 and "usage: airlock " in result.stderr
 
 
+@pytest.mark.parametrize("command", ["sandbox", "snapshots", "files", "image", "volume"])
+def test_help_names_every_command_there_is(command):
+    if not os.access(AIRLOCK, os.X_OK):
+        pytest.skip("airlock is not built")
+    named = airlock(None, command, "--help").stdout.split()[-1].split("|")
+    there_are = re.findall("airlock %s ([a-z]+)" % command, airlock(None, command).stderr)
+    assert there_are and sorted(named) == sorted(there_are)
+
+
 # ---- import ----
 
 

@@ -72,6 +72,22 @@ def test_show_counts_while_it_serves_and_when_it_is_stopped(served):
     assert "size             0.5 GB" in text and "(served)" in text
 
 
+def test_the_size_of_plain_directories_is_that_of_the_disk(served):
+    server = served(SANDBOX_VOLUMES="plain", SANDBOX_MODE="single")
+    disk = os.statvfs(server.state_dir)
+    shown = show(server.state_dir)
+    assert shown["kind"] == "plain directories, no hard quota"
+    assert shown["size_bytes"] == disk.f_blocks * disk.f_frsize
+    ran = subprocess.run(
+        [AIRLOCK, "status", "--json"],
+        env=harness.environment(SANDBOX_API_URL=server.url),
+        stdout=subprocess.PIPE,
+        timeout=60,
+    )
+    status = {s["state_dir"]: s for s in json.loads(ran.stdout)["servers"]}
+    assert status[server.state_dir]["volume_size_bytes"] == shown["size_bytes"]
+
+
 def test_it_grows_under_a_running_server_and_under_none(served):
     server = served()
     session = server.create()
