@@ -19,7 +19,7 @@ import signal
 import pytest
 
 import harness
-from injection import NEVER, Injection, is_alive, missing, points
+from injection import NEVER, POINTS, Injection, is_alive, missing, points
 from ledger import SETTLE_SECONDS, Ledger
 
 ADMIN = "operator-0123456789abcdef0123456789"
@@ -211,6 +211,10 @@ def test_killed_before_a_call(ground, kind, process):
     hits = 0
     for n in points(total, PAIRS.index((kind, process)), ROUNDS):
         hit, _ = one_round(ground, kind, process, n)
+        # A round may need fewer calls than the one that was counted.
+        while not hit and POINTS != "all" and n > 1:
+            n = n * 3 // 4
+            hit, _ = one_round(ground, kind, process, n)
         hits += hit is not None
     assert hits
     print("%s, %s: %d calls, %d kills" % (kind.__name__, process, total, hits))
