@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <netdb.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -14,6 +15,8 @@
 #include "base/mem.h"
 #include "daemon/config.h"
 
+#define STALE_TRIES 20
+#define STALE_WAIT_MS 100
 #define BACKLOG 4096
 /* Whoever may enter the folder may connect; keys decide the rest, as on TCP. */
 #define SOCKET_MODE 0666
@@ -52,16 +55,28 @@ static int open_tcp(const char *variable, const struct config_listen *l, int *re
 	return 0;
 }
 
-/* Only a socket, and only when connecting says that nobody has it open. */
-static void remove_stale(const struct sockaddr_un *un)
+static bool is_refused(const struct sockaddr_un *un)
 {
 	_cleanup_fd_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	return connect(fd, (const struct sockaddr *)un, sizeof(*un)) < 0 && errno == ECONNREFUSED;
+}
+
+/* Only a socket, and only when connecting says that nobody has it open. One whose server is about
+ * to end is waited for. */
+static void remove_stale(const struct sockaddr_un *un)
+{
 	struct stat st;
 
 	if (lstat(un->sun_path, &st) < 0 || !S_ISSOCK(st.st_mode))
 		return;
-	if (connect(fd, (const struct sockaddr *)un, sizeof(*un)) < 0 && errno == ECONNREFUSED)
-		unlink(un->sun_path);
+	for (unsigned i = 0; i < STALE_TRIES; i++) {
+		if (is_refused(un)) {
+			unlink(un->sun_path);
+			return;
+		}
+		poll(NULL, 0, STALE_WAIT_MS);
+	}
 }
 
 static int open_unix(const char *variable, const char *path, int *ret_fd, struct err *err)

@@ -785,6 +785,7 @@ static void a_deleted_volume_that_comes_back_is_deleted_again(void **state)
 
 	for (size_t i = 0; i < ARRAY_SIZE(later); i++) {
 		struct session *s = rig_session(r, r->a);
+		uint32_t number = r->a->number;
 		char id[SESSION_ID_LEN + 1];
 		memcpy(id, s->id, sizeof(id));
 		end_it(r, s);
@@ -794,7 +795,7 @@ static void a_deleted_volume_that_comes_back_is_deleted_again(void **state)
 			rig_settle(r);
 		}
 		rig_close(r);
-		rig_add_volume(&r->runtime, id, r->a->number);
+		rig_add_volume(&r->runtime, id, number);
 		rig_open(r);
 		/* By then it was committed, and what has this name is somebody else's. */
 		assert_int_equal(core_lost_volumes(r->core), later[i]);
