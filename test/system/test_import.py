@@ -2,6 +2,7 @@
 """An import that does not come to its end: whoever asked, its session, the gateway or who unpacks goes
 meanwhile."""
 
+import contextlib
 import json
 import os
 import signal
@@ -195,10 +196,13 @@ def out_of_memory(pid):
     with open("/proc/%s/oom_score_adj" % pid, "w") as file:
         file.write("1000")
     try:
-        subprocess.run([sys.executable, "-c", EATER, group], check=True, timeout=60)
-    except subprocess.SubprocessError:
-        killed(pid)
-        raise
+        subprocess.run([sys.executable, "-c", EATER, group], check=True, timeout=15)
+    except subprocess.TimeoutExpired:
+        # About once in a hundred the kernel goes on looking for memory instead.
+        with contextlib.suppress(ProcessLookupError):
+            killed(pid)
+        return False
+    return True
 
 
 @pytest.mark.parametrize(
@@ -208,8 +212,11 @@ def out_of_memory(pid):
 )
 def test_an_archive_is_not_called_damaged_when_its_reader_is_ended(near, box, host, end, why):
     host.put("many", MANY)
-    with harness.in_background(ask, near, box, "o/many") as answers:
-        end(harness.wait_until(lambda: unpacker(near), 20, "it is being unpacked"))
+    for _ in range(3):
+        with harness.in_background(ask, near, box, "o/many") as answers:
+            ended = end(harness.wait_until(lambda: unpacker(near), 20, "it is being unpacked"))
+        if ended is not False:
+            break
     said = answers[0]
     assert (said.status, said.code) == (422, "unpack_failed"), said
     assert said.detail == "Unpacking o/many failed: " + why
