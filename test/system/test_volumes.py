@@ -255,7 +255,7 @@ def test_a_twentieth_of_the_volume_stays_free(served):
     assert server.exec(session, "wc -c < much")["stdout"] == "%d\n" % much
     # The space comes back at once, not with the file system's next commit half a minute later.
     server.delete("/v1/sessions/" + session)
-    harness.wait_until(lambda: create(server).status == 201, 20, "there is room again")
+    harness.wait_until(lambda: create(server).status == 201, 10, "there is room again")
     assert "volume" not in server.get("/healthz", key=None).json
 
 

@@ -211,7 +211,8 @@ static bool answer(struct runtime *rt, struct wire_msg *msg)
 	return true;
 }
 
-/* Commands are promised their memory, so no more run than can have it. */
+/* No more commands run than can have their memory and processes, beside the few that blank and file
+ * sandboxes use. */
 static void fit_host(struct runtime *rt)
 {
 	uint32_t most = rt->host.at_once > 0 ? rt->host.at_once : 1;
