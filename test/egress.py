@@ -311,7 +311,7 @@ class World:
             events = self.logged(session)
             return (n is None or len(events) >= n) and not any(e.get("open") for e in events)
 
-        harness.wait_until(settled, 10, "%s events are written and closed" % n)
+        harness.wait_until(settled, "%s events are written and closed" % n)
         return self.logged(session)
 
     # ---- Processes ----
@@ -320,7 +320,7 @@ class World:
     def gateway(self):
         """Its pid."""
         return harness.wait_until(
-            lambda: self.server.process_of("airlock-gateway"), 10, "there is a gateway"
+            lambda: self.server.process_of("airlock-gateway"), "there is a gateway"
         )[0]
 
     def gateway_fds(self):

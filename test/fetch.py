@@ -146,7 +146,7 @@ class Gateway:
         self.daemon.close()
         self._launcher.close()
         try:
-            self.process.wait(20)
+            self.process.wait(60)
         finally:
             self.process.kill()
             said = self.said()

@@ -35,6 +35,7 @@ KNOBS_BUILD = os.path.abspath(
 CI = os.environ.get("CI") == "true"
 VOLUME_MB = "1024"
 START_SECONDS = 60
+PATIENCE_SECONDS = 60
 
 # Static keys that every server of the tests has, one tenant each.
 KEYS = {name: "test-key-of-%s-0123456789" % name for name in ("a", "b", "c")}
@@ -77,8 +78,14 @@ def free_port():
             return port
 
 
-def wait_until(condition, seconds, what):
-    """Polls; returns the first true value. For states of the system, never for time-outs."""
+def wait_until(condition, what):
+    """Polls; returns the first true value. For states of the system, never for time-outs: it comes to
+    them soon, and on a machine that is busy with other things after a while. What has a bound that is
+    promised is waited for by within."""
+    return within(condition, PATIENCE_SECONDS, what)
+
+
+def within(condition, seconds, what):
     deadline = time.monotonic() + seconds
     while True:
         value = condition()
@@ -233,7 +240,7 @@ class Server:
                 cwd="/",
             )
         try:
-            wait_until(self._healthy_or_dead, START_SECONDS, "the server is healthy")
+            within(self._healthy_or_dead, START_SECONDS, "the server is healthy")
         except AssertionError:
             self.process.kill()
             self.process.wait()
@@ -280,7 +287,7 @@ class Server:
 
     def settle(self):
         with contextlib.suppress(AssertionError):
-            wait_until(lambda: not self.left_over(), 3, "nothing is left")
+            wait_until(lambda: not self.left_over(), "nothing is left")
 
     def kill(self):
         """SIGKILL to the launcher: the rest has to end by itself."""

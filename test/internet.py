@@ -171,7 +171,7 @@ class Internet:
                 words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
             )
             self._stack.callback(self._stop, self._dns)
-            harness.wait_until(self._dns_answers, 10, "the name server answers")
+            harness.wait_until(self._dns_answers, "the name server answers")
 
     @staticmethod
     def _dns_answers():

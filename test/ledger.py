@@ -121,7 +121,7 @@ class Ledger:
         if not self._launcher_lives():
             self.server.process.wait()
             self.start()
-        harness.wait_until(self.ready, READY_SECONDS, "it serves:\n" + self.server.log_tail())
+        harness.within(self.ready, READY_SECONDS, "it serves:\n" + self.server.log_tail())
 
     # ---- Asking ----
 

@@ -70,7 +70,7 @@ class Packages:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
             )
-            harness.wait_until(self._answers, 20, "caddy answers")
+            harness.wait_until(self._answers, "caddy answers")
         return self
 
     @staticmethod

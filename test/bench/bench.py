@@ -382,7 +382,7 @@ class Bench:
             session = server.create()
             for _ in range(20):
                 server.exec(session, "true")
-            harness.wait_until(lambda: not server.get("/v1/usage").json["commands_running"], 5, "idle")
+            harness.wait_until(lambda: not server.get("/v1/usage").json["commands_running"], "idle")
             time.sleep(0.5)
             self.table.at_most("airlockd resident, idle, MiB", harness.rss_kib(pid) / 1024, 15, "%.1f")
             everything = sum(pss(p) for p, _, _ in server.processes())

@@ -213,7 +213,7 @@ class Egress:
              "mount --bind resolv.conf /etc/resolv.conf && exec tinyproxy -d -c conf"],
             cwd=folder, stdout=subprocess.DEVNULL)
         try:
-            harness.wait_until(self.listens, 10, "tinyproxy listens")
+            harness.wait_until(self.listens, "tinyproxy listens")
             yield
         finally:
             process.send_signal(signal.SIGKILL)
@@ -260,8 +260,7 @@ class Egress:
             for _ in range(sandboxes):
                 alone.hold(TUNNELS)
             harness.wait_until(
-                lambda: len(os.listdir("/proc/%d/fd" % alone.pid)) >= 2 * want, 60,
-                "%d tunnels are open" % want)
+                lambda: len(os.listdir("/proc/%d/fd" % alone.pid)) >= 2 * want, "%d tunnels are open" % want)
             self.table.at_most("gateway resident with %d open tunnels, MiB" % want,
                                harness.rss_kib(alone.pid) / 1024, 64, "%.1f")
 

@@ -112,7 +112,7 @@ class Operate:
             return False
 
         try:
-            harness.wait_until(answers, 10, "nginx answers")
+            harness.wait_until(answers, "nginx answers")
             yield port
         finally:
             process.terminate()
@@ -185,7 +185,7 @@ class Operate:
                 stack.callback(flood.wait)
                 stack.callback(flood.terminate)
                 harness.wait_until(
-                    lambda: server.get("/v1/sessions", key=KEYS["b"]).status == 429, 10, "b floods")
+                    lambda: server.get("/v1/sessions", key=KEYS["b"]).status == 429, "b floods")
                 beside = self.timed(server, mine, rounds)
                 for session in burners:
                     server.delete("/v1/sessions/" + session, key=KEYS["b"])

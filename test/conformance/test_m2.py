@@ -79,7 +79,7 @@ def told(box, n):
         events = box.egress_log()
         return len(events) >= n and not any(event.get("open") for event in events)
 
-    harness.wait_until(settled, 10, "%d events" % n)
+    harness.wait_until(settled, "%d events" % n)
     events = box.egress_log()
     for event in events:
         if event["decision"] == "deny":

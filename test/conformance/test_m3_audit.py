@@ -313,7 +313,7 @@ def test_a_killed_server_has_recorded_what_it_answered_and_what_it_ran():
         thread = threading.Thread(target=run_long)
         thread.start()
         harness.wait_until(
-            lambda: server.get("/v1/usage").json["commands_running"] == 1, 10, "it runs"
+            lambda: server.get("/v1/usage").json["commands_running"] == 1, "it runs"
         )
         (pid,) = server.process_of("airlockd")
         os.kill(pid, 9)
@@ -325,7 +325,7 @@ def test_a_killed_server_has_recorded_what_it_answered_and_what_it_ran():
             except OSError:
                 return False
 
-        harness.wait_until(back, 10, "airlockd is back")
+        harness.wait_until(back, "airlockd is back")
         log = entries(server, KEYS["a"], limit=500)
         cut_off = log[0]
         assert cut_off["command"] == "sleep 50"

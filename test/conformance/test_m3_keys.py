@@ -251,7 +251,7 @@ def test_revoking_ends_what_is_open(keeper):
     def running():
         return keeper.get("/v1/usage", key=spare["api_key"]).json["commands_running"]
 
-    harness.wait_until(lambda: running() == 1, 10, "the command runs")
+    harness.wait_until(lambda: running() == 1, "the command runs")
     with keeper.connect(20) as upload:
         upload.sendall(
             (
@@ -270,7 +270,7 @@ def test_revoking_ends_what_is_open(keeper):
             pass
         except socket.timeout:
             pytest.fail("the upload goes on")
-    harness.wait_until(lambda: running() == 0, 10, "the command has ended")
+    harness.wait_until(lambda: running() == 0, "the command has ended")
     keeper.delete("/v1/sessions/" + session, key=spare["api_key"])
 
 
@@ -286,7 +286,7 @@ def test_keys_survive_a_kill(servers):
         with contextlib.suppress(OSError):
             return server.process_of("airlockd") != [pid] and server.get("/healthz").status == 200
 
-    harness.wait_until(is_back, 10, "airlockd is back")
+    harness.wait_until(is_back, "airlockd is back")
     assert server.get("/v1/usage", key=kept["api_key"]).status == 200
     assert said(server.get("/v1/usage", key=gone["api_key"])) == REFUSED
 

@@ -212,7 +212,7 @@ def test_4_03_a_new_name_and_its_folders_are_not_left(server, session):
     s = server.connect()
     s.sendall(upload_head(session, "new/deep/f", "Content-Length: 1000") + b"x" * 10)
     s.close()
-    harness.wait_until(lambda: everything(server, session) == [], 10, "nothing is left")
+    harness.wait_until(lambda: everything(server, session) == [], "nothing is left")
 
 
 class Cutter:
@@ -703,7 +703,7 @@ def test_uploads_are_not_seen_before_they_are_whole(server, session):
     with server.connect() as s:
         s.sendall(upload_head(session, "f", "Content-Length: 1000000") + b"x" * 500000)
         harness.wait_until(
-            lambda: server.exec(session, "ls -A")["exit_code"] == 0, 10, "a command runs"
+            lambda: server.exec(session, "ls -A")["exit_code"] == 0, "a command runs"
         )
         assert server.exec(session, "ls -A | grep -v '^.airlock-'")["stdout"] == ""
         s.sendall(b"x" * 500000)

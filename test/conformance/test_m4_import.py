@@ -229,7 +229,7 @@ def test_4_17_links_at_names_of_ours_are_not_followed(near, box):
 def test_the_slot_is_needed_after_the_download(near, box, host):
     running = threading.Thread(target=near.exec, args=(box, "until test -e go; do sleep 0.05; done"))
     running.start()
-    harness.wait_until(lambda: near.get("/v1/usage").json["commands_running"], 20, "a command runs")
+    harness.wait_until(lambda: near.get("/v1/usage").json["commands_running"], "a command runs")
     before = len(host.asked)
     answer = ask(near, box, "o/repo")
     near.request("PUT", "/v1/sessions/%s/files?path=go" % box, raw=b"")

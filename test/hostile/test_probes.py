@@ -361,7 +361,7 @@ def _(box):
     )
     assert result["timed_out"] or result["exit_code"] != 0
     try:
-        harness.wait_until(lambda: not tenants(box, "bomb-sleep"), 1, "the bomb is gone")
+        harness.within(lambda: not tenants(box, "bomb-sleep"), 1, "the bomb is gone")
     except AssertionError:
         return False
     # With 64 processes there is room for a few; without the limit there were many more.
@@ -392,7 +392,7 @@ def _(box):
        " without the explicit kill the end of its PID namespace does the same")
 def _(box):
     box.sh("cp /bin/sleep left-behind; (setsid nohup ./left-behind 300 >/dev/null 2>&1 &); sleep 0.1")
-    harness.wait_until(lambda: not tenants(box, "left-behind"), 1, "it is gone")
+    harness.within(lambda: not tenants(box, "left-behind"), 1, "it is gone")
     return True
 
 
@@ -709,7 +709,7 @@ def _(box):
     other = Box(box.server, KEYS["b"])
     hold = take + "open('taken', 'w').close()\nwhile not os.path.exists('enough'):\n    pass\nshow(n)"
     with harness.in_background(box.py, hold):
-        harness.wait_until(lambda: box.read("taken").status == 200, 10, "instances are taken")
+        harness.wait_until(lambda: box.read("taken").status == 200, "instances are taken")
         mine = [_libc.inotify_init() for _ in range(16)]
         theirs = other.py(take + "show(n)")
         box.write("enough", "")

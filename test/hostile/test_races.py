@@ -315,7 +315,7 @@ class Place:
                         self.bad.append("the outside was changed")
             finally:
                 # Without guards this, too, may find what is outside counted.
-                harness.wait_until(self._stop_swapping, 30, "the swapping was told to end")
+                harness.wait_until(self._stop_swapping, "the swapping was told to end")
         if self.outside_changed():
             self.bad.append("the outside was changed")
         self.host.check()

@@ -130,7 +130,7 @@ class Soak:
 
     def pid_of(self, role):
         """It may just be forking."""
-        return harness.wait_until(lambda: self.ledger.pid_of(role), PATIENCE, "there is a " + role)
+        return harness.within(lambda: self.ledger.pid_of(role), PATIENCE, "there is a " + role)
 
     def kill(self, pid):
         """One that ends by itself meanwhile is as good."""

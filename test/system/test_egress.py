@@ -381,7 +381,7 @@ def test_half_close_in_both_directions_and_bytes_to_the_last_one(world, session)
     begins = len(reach.hello("www.good.test"))
     assert (up["bytes_up"], up["bytes_down"]) == (begins + len("take\n") + n, len("%d\n" % n))
     assert (down["bytes_up"], down["bytes_down"]) == (begins + len("half %d\n" % n) + 12345, n)
-    harness.wait_until(lambda: 12345 in world.peer.taken, 5, "the peer read what came after its end")
+    harness.wait_until(lambda: 12345 in world.peer.taken, "the peer read what came after its end")
 
 
 def test_a_peer_that_resets_is_one_closed_event(world, session):
@@ -420,7 +420,7 @@ def held(world, session, n=1, name="www.good.test", key=KEYS["a"]):
 
     with harness.in_background(run) as result:
         try:
-            harness.wait_until(lambda: result or exists("ready"), 30, "the tunnels are open")
+            harness.wait_until(lambda: result or exists("ready"), "the tunnels are open")
             assert not result, result
             yield
         finally:
@@ -634,9 +634,9 @@ def test_a_deleted_session_leaves_its_log_and_nothing_else(world):
     number = world.server.number
     harness.wait_until(
         lambda: not [name for _, name in harness.tenant_processes(number) if name == "python3"],
-        5, "no process is left",
+        "no process is left",
     )
-    harness.wait_until(lambda: len(harness.net_namespaces()) <= before + 1, 5, "no namespace is left")
+    harness.wait_until(lambda: len(harness.net_namespaces()) <= before + 1, "no namespace is left")
     assert world.server.get("/v1/sessions/%s/egress" % session).status == 404
     # Read by airlockd's group and by nobody else.
     status = os.stat(os.path.join(world.log_dir, session + ".jsonl"))
@@ -683,7 +683,7 @@ def test_nothing_leaks_over_2000_sessions(world):
 
     made = []
     run(100)
-    before = harness.wait_until(lambda: settled(world), 10, "the pool is full")
+    before = harness.wait_until(lambda: settled(world), "the pool is full")
     run(total - 100)
 
     def same():
@@ -691,7 +691,7 @@ def test_nothing_leaks_over_2000_sessions(world):
         # A pool follows its demand by a sandbox or two.
         return after and all(after[k] <= before[k] + 16 for k in before) and after
 
-    harness.wait_until(same, 15, "nothing has grown: %s" % before)
+    harness.wait_until(same, "nothing has grown: %s" % before)
     assert len(made) == total
     files = {name for name in os.listdir(world.log_dir)}
     assert {session + ".jsonl" for session in made} <= files
@@ -726,7 +726,7 @@ def allowed(server, key=KEYS["a"]):
 def reload(server, word):
     seen = server.log().count('"%s"' % word)
     server.process.send_signal(signal.SIGHUP)
-    harness.wait_until(lambda: server.log().count('"%s"' % word) > seen, 10, word)
+    harness.wait_until(lambda: server.log().count('"%s"' % word) > seen, word)
 
 
 def test_a_policy_file_is_read_anew_and_a_running_session_keeps_its_own(by_file):
@@ -770,8 +770,8 @@ def test_a_policy_file_that_is_gone_changes_nothing_even_for_the_next_airlockd(b
     assert allowed(server) == ["www.good.test"]
     (pid,) = server.process_of("airlockd")
     os.kill(pid, signal.SIGKILL)
-    harness.wait_until(lambda: back(server, pid), 10, "airlockd is back")
-    harness.wait_until(lambda: allowed(server) == ["www.good.test"], 5, "the policy that was taken")
+    harness.wait_until(lambda: back(server, pid), "airlockd is back")
+    harness.wait_until(lambda: allowed(server) == ["www.good.test"], "the policy that was taken")
     path.write_text(json.dumps({"*": ["exact.test"], "b": []}))
     reload(server, "policy_loaded")
 

@@ -752,7 +752,7 @@ def test_a_counted_flood_is_written_when_the_minute_ends(hurried):
         flood(hurried, session, "'evil.test:443'", 300)
         harness.wait_until(
             lambda: total([e for e in hurried.logged(session) if e["decision"] == "deny"]) == 300,
-            15, "the rest was written",
+            "the rest was written",
         )
 
 
@@ -784,7 +784,7 @@ def touch(world, session, path):
 
 def wait_for_file(world, session, path, seconds=20):
     query = "/v1/sessions/%s/read?path=%s" % (session, path)
-    harness.wait_until(lambda: world.server.get(query).json["content"] == "", seconds, path)
+    harness.within(lambda: world.server.get(query).json["content"] == "", seconds, path)
 
 
 def test_the_65th_tunnel_of_a_session_is_refused(world, session):
@@ -867,7 +867,7 @@ def test_a_storm_of_resets_leaves_nothing(world, session):
     assert world.code(session, code) == 1
     events = world.events(session, 300)
     assert len(events) == 300 and {event["decision"] for event in events} <= {"allow", "deny"}
-    harness.wait_until(lambda: world.gateway_fds() <= before + 64, 5, "descriptors are closed")
+    harness.wait_until(lambda: world.gateway_fds() <= before + 64, "descriptors are closed")
 
 
 # ---- Processes that die (202) ------------------------------------------------------------------
@@ -923,7 +923,7 @@ def test_a_gateway_that_is_killed_ends_tunnels_and_nothing_else(world, session):
     assert world.gateway != old
     # The tunnel that was broken has no second line; it is not shown as open.
     asked = harness.wait_until(
-        lambda: len(world.asked(session)) == 22 and world.asked(session), 5, "22 events"
+        lambda: len(world.asked(session)) == 22 and world.asked(session), "22 events"
     )
     assert [brief(event) for event in asked[:1]] == [allow("www.good.test")]
     assert not any(event.get("open") for event in asked)
@@ -977,7 +977,7 @@ def test_files_of_the_log_go_when_they_are_old_and_their_session_is_gone(world, 
     os.utime(link, (old, old), follow_symlinks=False)
     # A new one looks at once.
     os.kill(world.gateway, signal.SIGKILL)
-    harness.wait_until(lambda: not os.path.exists(files[1]), 15, "the old file is gone")
+    harness.wait_until(lambda: not os.path.exists(files[1]), "the old file is gone")
     assert os.path.exists(files[0]) and os.path.exists(other) and os.path.exists(target)
     assert os.path.exists(os.path.join(world.log_dir, fresh + ".jsonl"))
     for path in (other, link):
@@ -1031,10 +1031,10 @@ def test_an_airlockd_that_is_killed_leaves_a_log_that_is_right(world):
                     ready.set()
 
         with harness.in_background(run):
-            assert ready.wait(20)
+            assert ready.wait(60)
             (pid,) = other.server.process_of("airlockd")
             os.kill(pid, signal.SIGKILL)
-        harness.wait_until(lambda: healthy(other.server, pid), 15, "airlockd is back")
+        harness.wait_until(lambda: healthy(other.server, pid), "airlockd is back")
         events = other.events(session, 2)
         assert [brief(event) for event in events] == [allow("www.good.test")] * 2
         assert without_conn(other.asked(session)) == without_conn(events)
@@ -1093,7 +1093,7 @@ def quiet(world):
         time.sleep(0.1)
         return world.gateway_fds() == before
 
-    harness.wait_until(same, 10, "the pool is full")
+    harness.wait_until(same, "the pool is full")
 
 
 def test_a_gateway_without_descriptors_waits_without_spinning_and_recovers(world, session):
@@ -1115,10 +1115,10 @@ def test_a_gateway_without_descriptors_waits_without_spinning_and_recovers(world
             touch(world, session, "start")
             wait_for_file(world, session, "ready")
             harness.wait_until(
-                lambda: world.server.log().count('"cannot_accept"') > before, 20, "it has no more"
+                lambda: world.server.log().count('"cannot_accept"') > before, "it has no more"
             )
             used, began = cpu_seconds(pid), time.monotonic()
-            harness.wait_until(lambda: time.monotonic() - began > 0.5, 2, "half a second")
+            harness.wait_until(lambda: time.monotonic() - began > 0.5, "half a second")
             assert cpu_seconds(pid) - used < 0.25
         touch(world, session, "go")
     assert result == [100]
@@ -1153,7 +1153,7 @@ def test_tunnels_for_which_there_are_no_descriptors_are_refused_and_logged(world
             touch(world, session, "start")
             wait_for_file(world, session, "ready")
             began = time.monotonic()
-            harness.wait_until(lambda: time.monotonic() - began > 0.3, 2, "it had time to refuse")
+            harness.wait_until(lambda: time.monotonic() - began > 0.3, "it had time to refuse")
     ((heads, after),) = result
     assert after == 100
     if world.gateway != pid:

@@ -126,14 +126,14 @@ def test_a_gateway_that_cannot_start_again_stops_nothing_else(world):
         try:
             os.kill(before, signal.SIGKILL)
             harness.wait_until(
-                lambda: world.server.log().count('"restarting"') >= 2, 10, "it was tried again"
+                lambda: world.server.log().count('"restarting"') >= 2, "it was tried again"
             )
             assert world.server.exec(session, "echo alive", 10)["stdout"] == "alive\n"
             assert world.code(session, UNSERVED) == "nothing"
         finally:
             os.chown(world.log_dir, mine.st_uid, mine.st_gid)
         harness.wait_until(
-            lambda: world.server.process_of("airlock-gateway"), 10, "there is a gateway"
+            lambda: world.server.process_of("airlock-gateway"), "there is a gateway"
         )
         answer = world.reach(session, ["proxy", {"authority": "www.good.test:443"}])[0]
         assert answer["status"] == 200

@@ -49,7 +49,7 @@ def process_of_role(server, role):
         found = server.process_of("airlock-" + role)
         return len(found) == 1 and found
 
-    return harness.wait_until(only_one, 10, "one " + role)[0]
+    return harness.wait_until(only_one, "one " + role)[0]
 
 
 def run_all(server, role, number, start=1, **session):
@@ -82,7 +82,7 @@ def one_round(server, role, number, n, session):
         assert good or result["exit_code"] != 0, where
     else:
         assert answer.status in (500, 503) and answer.code, where
-    harness.wait_until(lambda: works(server, session), 15, "works again: " + where)
+    harness.wait_until(lambda: works(server, session), "works again: " + where)
     return hit is not None
 
 
@@ -100,7 +100,7 @@ def test_every_call_of_a_build_and_of_init_fails_once(faulty):
     assert hits > 200, "only %d calls were seen; is the builder traced?" % hits
     after = harness.Inventory(faulty)
     harness.wait_until(
-        lambda: not harness.tenant_processes(faulty.number), 10, "no sandbox is left"
+        lambda: not harness.tenant_processes(faulty.number), "no sandbox is left"
     )
     assert after.mounts == before.mounts and after.loop == before.loop
 
@@ -118,7 +118,7 @@ def test_every_call_of_a_build_with_egress_fails_once(faulty_egress):
     hits = run_all(server, "builder", errno.ENOMEM, egress=["allowed.example"])
     assert hits > 220, "only %d calls were seen" % hits
     harness.wait_until(
-        lambda: not harness.tenant_processes(server.number), 10, "no sandbox is left"
+        lambda: not harness.tenant_processes(server.number), "no sandbox is left"
     )
 
     def none_left():
@@ -126,7 +126,7 @@ def test_every_call_of_a_build_with_egress_fails_once(faulty_egress):
         # Four files of each slot that was used stay open; of five sockets and a link none does.
         return in_gateway == 0 and in_launcher % 4 == 0
 
-    harness.wait_until(none_left, 10, "%r as before, now %r" % (before, descriptors()))
+    harness.wait_until(none_left, "%r as before, now %r" % (before, descriptors()))
     assert server.process_of("airlock-gateway") == [gateway]
 
 
@@ -134,7 +134,7 @@ def test_every_call_of_a_hand_over_with_egress_fails_once(faulty_egress):
     hits = run_all(faulty_egress, "hand-over", errno.EIO, egress=["allowed.example"])
     assert hits > 10, "only %d calls were seen" % hits
     harness.wait_until(
-        lambda: not harness.tenant_processes(faulty_egress.number), 10, "no sandbox is left"
+        lambda: not harness.tenant_processes(faulty_egress.number), "no sandbox is left"
     )
 
 
@@ -142,5 +142,5 @@ def test_every_call_of_a_hand_over_fails_once(faulty):
     hits = run_all(faulty, "hand-over", errno.EIO)
     assert hits > 10, "only %d calls were seen" % hits
     harness.wait_until(
-        lambda: not harness.tenant_processes(faulty.number), 10, "no sandbox is left"
+        lambda: not harness.tenant_processes(faulty.number), "no sandbox is left"
     )

@@ -272,7 +272,7 @@ class Import(Operation):
             )
             return answers[-1].status not in (500, 502)
 
-        harness.wait_until(has_answer, 10, "it downloads: %r" % answers)
+        harness.wait_until(has_answer, "it downloads: %r" % answers)
         return answers[-1]
 
     def judge(self, said, answer, sessions, snapshots):
@@ -352,12 +352,12 @@ def one_round(ground, kind, process, n):
     with contextlib.suppress(OSError, harness.http.client.HTTPException):
         answer = ledger.server.request(*operation.request())
     # Some of it is done behind the answer.
-    harness.wait_until(
+    harness.within(
         lambda: injection.has_hit() or not ledger.problem(), SETTLE_SECONDS, "it comes to an end"
     )
     hit = injection.finish()
     if hit:
-        harness.wait_until(lambda: not is_alive(int(hit.split()[1])), 10, "it is dead")
+        harness.wait_until(lambda: not is_alive(int(hit.split()[1])), "it is dead")
     said = None if answer is None else answer.status < 300
     where = "%s, %s, n=%d: %s, %r" % (kind.__name__, process, n, hit, answer)
     try:

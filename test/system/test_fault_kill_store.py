@@ -176,13 +176,13 @@ def one_round(ground, kind, process, n):
     injection = Injection(pid, n, "kill")
     with contextlib.suppress(OSError, harness.http.client.HTTPException):
         operation.request()
-    harness.wait_until(
+    harness.within(
         lambda: injection.has_hit() or operation.is_over(), SETTLE_SECONDS, "it comes to an end"
     )
     hit = injection.finish()
     if not hit:
         os.kill(pid, signal.SIGKILL)
-    harness.wait_until(lambda: not is_alive(pid), 10, "it is dead")
+    harness.wait_until(lambda: not is_alive(pid), "it is dead")
     try:
         ledger.recover()
         operation.judge()

@@ -73,8 +73,10 @@ def shared(world):
 def gateway(shared):
     yield shared
     assert shared.process.poll() is None
-    # The innocent next one.
+    # The innocent next one; a machine that stands still for ten seconds is no fault of the gateway.
     after = shared.get("https://github.com/")
+    if after.text.endswith("it does not answer in time"):
+        after = shared.get("https://github.com/")
     assert after.end == "status", after
 
 
@@ -404,9 +406,9 @@ def test_cancelled_in_the_middle_nothing_is_said_or_written(world, gateway):
     world.path("/a", endless)
     file = fetch.memory(b"")
     number = gateway.start("https://github.com/a", max_bytes=1 << 40, file=file)
-    begun.wait(20)
+    begun.wait(60)
     gateway.cancel(number)
-    assert gone.wait(20)
+    assert gone.wait(60)
     size = os.fstat(file).st_size
     # Answers come in order, so nothing of the first one is left to come.
     assert gateway.get("https://github.com/").end == "status"
@@ -436,7 +438,7 @@ def test_a_gateway_that_is_asked_to_end_ends_in_the_middle(world):
     world.path("/a", held)
     with fetch.Gateway(world.net) as gateway:
         gateway.start("https://github.com/a")
-        harness.wait_until(lambda: world.github.requests, 20, "the request comes")
+        harness.wait_until(lambda: world.github.requests, "the request comes")
 
 
 # ---- The file ----------------------------------------------------------------------------------
@@ -469,7 +471,7 @@ def test_only_an_unnamed_file_is_taken(world, what, tmp_path):
     gateway.start("https://github.com/a", file=fds[-1])
     with pytest.raises((EOFError, ConnectionResetError)):
         gateway.wait()
-    assert gateway.process.wait(20) == 1
+    assert gateway.process.wait(60) == 1
     assert "message_refused" in gateway.said()
 
 

@@ -54,7 +54,7 @@ def wait_for_room(server, megabytes):
         )
         return json.loads(ran.stdout)["free_bytes"] > megabytes * MB
 
-    harness.wait_until(is_there, 70, "%d MB are free" % megabytes)
+    harness.within(is_there, 70, "%d MB are free" % megabytes)
 
 
 def test_eight_transfers_of_fifty_megabytes_stay_below_40_mib(servers):

@@ -39,7 +39,7 @@ def limit(server, key=KEYS["a"], field="max_sessions"):
 def reload(server, word):
     seen = server.log().count('"%s"' % word)
     server.process.send_signal(signal.SIGHUP)
-    harness.wait_until(lambda: server.log().count('"%s"' % word) > seen, 10, word)
+    harness.wait_until(lambda: server.log().count('"%s"' % word) > seen, word)
 
 
 def test_limits_change_without_a_restart(by_file):
@@ -83,7 +83,7 @@ def test_a_broken_file_changes_nothing_and_says_so(by_file, content):
         with contextlib.suppress(OSError):
             return server.process_of("airlockd") not in ([], [pid]) and limit(server) == 7
 
-    harness.wait_until(back, 10, "airlockd is back with the limits that were taken")
+    harness.wait_until(back, "airlockd is back with the limits that were taken")
 
 
 def test_a_file_that_everybody_can_write_changes_nothing(by_file):

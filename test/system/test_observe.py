@@ -33,7 +33,7 @@ NAMES = {
 def line_of(server, answer):
     """Of the log, about that answer; it may be there before its line."""
     request = answer.headers["X-Request-Id"]
-    (line,) = harness.wait_until(lambda: lines(server, "request", request), 5, "it has a line")
+    (line,) = harness.wait_until(lambda: lines(server, "request", request), "it has a line")
     return line
 
 
@@ -73,9 +73,9 @@ def asked(port, request):
 def kill_twice(server, name):
     """A process that ended within a second of its start is started a second after that."""
     for _ in range(2):
-        (pid,) = harness.wait_until(lambda: server.process_of(name), 10, "there is one")
+        (pid,) = harness.wait_until(lambda: server.process_of(name), "there is one")
         os.kill(pid, 9)
-        harness.wait_until(lambda: pid not in server.process_of(name), 10, "it is gone")
+        harness.wait_until(lambda: pid not in server.process_of(name), "it is gone")
 
 
 def test_a_gateway_that_is_down_is_said_and_forgotten():
@@ -84,13 +84,13 @@ def test_a_gateway_that_is_down_is_said_and_forgotten():
         pytest.skip(why)
     with egress.World() as world:
         server = world.server
-        harness.wait_until(lambda: server.get("/healthz").json["status"] == "healthy", 10, "a gateway")
+        harness.wait_until(lambda: server.get("/healthz").json["status"] == "healthy", "a gateway")
         kill_twice(server, "airlock-gateway")
         answer = server.get("/healthz")
         assert answer.status == 200
         assert answer.json["status"] == "degraded"
         assert answer.json["problems"] == ["the gateway is down: sandboxes reach nothing"]
-        harness.wait_until(lambda: server.get("/healthz").json["status"] == "healthy", 10, "a new one")
+        harness.wait_until(lambda: server.get("/healthz").json["status"] == "healthy", "a new one")
 
 
 def test_sandboxes_that_cannot_be_made_are_said(servers):
@@ -110,7 +110,7 @@ def test_sandboxes_that_cannot_be_made_are_said(servers):
     answer = server.get("/healthz")
     assert (answer.status, answer.json["status"]) == (200, "degraded")
     assert answer.json["problems"] == ["sandboxes cannot be made: commands fail"]
-    harness.wait_until(lambda: server.post(path, {"command": "true"}).status == 200, 10, "a builder")
+    harness.wait_until(lambda: server.post(path, {"command": "true"}).status == 200, "a builder")
     assert server.get("/healthz").json["status"] == "healthy"
 
 
@@ -262,7 +262,7 @@ def test_blank_sandboxes_are_shown(measured):
     session = measured.create()
     measured.exec(session, "true")
     harness.wait_until(
-        lambda: scraped(measured).value("airlock_pool_ready") > 0, 10, "a sandbox waits"
+        lambda: scraped(measured).value("airlock_pool_ready") > 0, "a sandbox waits"
     )
     measured.delete("/v1/sessions/" + session)
 
@@ -282,7 +282,7 @@ def test_only_metrics_are_answered_there_and_nowhere_else(measured):
 def test_the_socket_outlives_airlockd(measured):
     (pid,) = measured.process_of("airlockd")
     os.kill(pid, 9)
-    harness.wait_until(lambda: measured.process_of("airlockd") not in ([], [pid]), 10, "a new airlockd")
+    harness.wait_until(lambda: measured.process_of("airlockd") not in ([], [pid]), "a new airlockd")
     # It waits in the listener meanwhile and is refused by nobody.
     assert scraped(measured).value("airlock_exec_total", outcome="ok") == 0
 
@@ -326,10 +326,10 @@ def test_attempts_to_reach_something_are_counted():
                     seen.value(total, decision="deny", code="no_rule"),
                 )
 
-            harness.wait_until(lambda: counted() == (2, 3), 10, "five attempts are counted")
+            harness.wait_until(lambda: counted() == (2, 3), "five attempts are counted")
             # Sums do not begin anew with a new gateway, nor with a new airlockd.
             os.kill(world.gateway, 9)
-            harness.wait_until(lambda: world.server.process_of("airlock-gateway"), 10, "a new gateway")
+            harness.wait_until(lambda: world.server.process_of("airlock-gateway"), "a new gateway")
             assert counted() == (2, 3)
             world.reach(session, ["proxy", {"authority": "evil.test:443"}])
-            harness.wait_until(lambda: counted() == (2, 4), 10, "one more is counted")
+            harness.wait_until(lambda: counted() == (2, 4), "one more is counted")

@@ -52,7 +52,7 @@ def running(shared_server):
                     return pid
             return None
 
-        pid = harness.wait_until(find, 10, "the command runs")
+        pid = harness.wait_until(find, "the command runs")
         try:
             yield pid, session
         finally:

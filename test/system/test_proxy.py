@@ -56,7 +56,7 @@ def proxy(request, shared_server, tmp_path_factory):
             return False
 
     try:
-        harness.wait_until(ready, 20, "the proxy answers")
+        harness.wait_until(ready, "the proxy answers")
         yield url, authority if request.param == "https" else None, process.pid
     finally:
         process.terminate()

@@ -209,7 +209,7 @@ def test_026_who_failed(server, ours):
 
 
 def no_process(server, name):
-    harness.wait_until(
+    harness.within(
         lambda: name not in [comm for _, comm in harness.tenant_processes(server.number)],
         1,
         "no %s is left" % name,
@@ -483,7 +483,7 @@ def test_070_descriptors_do_not_leak(server, ours):
 
     # A tenant's pool follows its demand: each blank sandbox of it is two to four descriptors, and
     # file sandboxes live on for 5 s. One left behind in every round would be a thousand.
-    harness.wait_until(settled, 20, "descriptors are back: %s -> %s" % (before, descriptors()))
+    harness.wait_until(settled, "descriptors are back: %s -> %s" % (before, descriptors()))
 
 
 # ---- D. What programs find inside --------------------------------------------------------------

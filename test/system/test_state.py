@@ -168,7 +168,7 @@ def test_a_database_that_is_held_is_refused(state):
 def kill_airlockd(server):
     (pid,) = server.process_of("airlockd")
     os.kill(pid, signal.SIGKILL)
-    harness.wait_until(lambda: server.process_of("airlockd") != [pid], 10, "it is dead")
+    harness.wait_until(lambda: server.process_of("airlockd") != [pid], "it is dead")
 
 
 def sentences(server):
@@ -203,9 +203,9 @@ def test_a_running_server_waits_out_whoever_holds_its_database(state):
             answer = server.post("/v1/sessions", {})
             assert (answer.status, answer.code) == (503, "busy")
             kill_airlockd(server)
-            harness.wait_until(lambda: len(sentences(server)) > 1, 10, "it cannot come back")
+            harness.wait_until(lambda: len(sentences(server)) > 1, "it cannot come back")
             assert HELD in sentences(server)[0] and server.process.poll() is None
-        harness.wait_until(lambda: is_healthy(server), 10, "airlockd is back")
+        harness.wait_until(lambda: is_healthy(server), "airlockd is back")
         assert server.exec(session, "true")["exit_code"] == 0
         assert server.post("/v1/sessions", {}).status == 201
         assert server.get("/v1/audit?limit=1").json["entries"][0]["session_id"] == session
@@ -287,7 +287,7 @@ def test_a_full_disk_refuses_what_must_be_kept_and_nothing_else(full):
     assert server.post("/v1/sessions", {}).status == 201
     run()
     kill_airlockd(server)
-    harness.wait_until(lambda: is_healthy(server), 10, "airlockd is back")
+    harness.wait_until(lambda: is_healthy(server), "airlockd is back")
     # What was counted while nothing could be written is there.
     assert server.get("/v1/usage").json["month"]["commands"] == commands
     assert server.get("/v1/sessions/" + other).status == 404
@@ -302,10 +302,10 @@ def test_airlockd_comes_back_to_a_full_disk_or_when_there_is_room(full):
     while not server.get("/healthz").json.get("store_errors"):
         server.exec(session, "true #" + "x" * 1900)
     kill_airlockd(server)
-    harness.wait_until(lambda: is_healthy(server) or sentences(server), 10, "one or the other")
+    harness.wait_until(lambda: is_healthy(server) or sentences(server), "one or the other")
     assert server.process.poll() is None
     os.unlink(filler)
-    harness.wait_until(lambda: is_healthy(server), 10, "airlockd is back")
+    harness.wait_until(lambda: is_healthy(server), "airlockd is back")
     assert server.exec(session, "cat a")["stdout"] == "kept\n"
     assert server.post("/v1/sessions", {}).status == 201
 

@@ -26,7 +26,7 @@ def stopping(**env):
     server = harness.Server(env).start()
     try:
         yield server
-        assert server.process.wait(20) == 0
+        assert server.process.wait(60) == 0
         server.settle()
         assert not server.left_over()
         server.release()
@@ -40,7 +40,7 @@ WAITS = "trap 'echo done; exit' USR1; sleep 50 & wait"
 
 def running(server, commands):
     harness.wait_until(
-        lambda: server.get("/v1/usage").json["commands_running"] == commands, 10, "they run"
+        lambda: server.get("/v1/usage").json["commands_running"] == commands, "they run"
     )
 
 
@@ -57,7 +57,7 @@ def events(server, name):
 def term(server, number=signal.SIGTERM):
     """Tells it to stop, and waits until it has heard."""
     server.process.send_signal(number)
-    harness.wait_until(lambda: events(server, "stopping"), 5, "it stops")
+    harness.wait_until(lambda: events(server, "stopping"), "it stops")
 
 
 def test_with_nothing_to_wait_for_a_stop_is_quick():
@@ -65,7 +65,7 @@ def test_with_nothing_to_wait_for_a_stop_is_quick():
         server.exec(server.create(), "true")
         began = time.monotonic()
         term(server)
-        server.process.wait(10)
+        server.process.wait(60)
         assert time.monotonic() - began < 3
         (event,) = events(server, "stopping")
         assert (event["commands"], event["transfers"], event["requests"]) == (0, 0, 0)
@@ -76,7 +76,7 @@ def test_a_command_ends_while_everybody_else_is_sent_away():
     with stopping() as server:
         session = server.create()
         with harness.in_background(server.exec, session, WAITS, 55) as result:
-            shell = harness.wait_until(lambda: waiting_shell(server), 10, "it waits")
+            shell = harness.wait_until(lambda: waiting_shell(server), "it waits")
             held = server.connect()
             term(server)
             assert server.get("/healthz", key=None).status == 503
@@ -156,7 +156,7 @@ def test_an_upload_that_has_begun_is_taken():
         connection.putheader("Content-Length", "8")
         connection.endheaders(b"half")
         # It is known as a transfer once the worker has the job.
-        harness.wait_until(lambda: worker_has_draft(server), 10, "the upload has begun")
+        harness.wait_until(lambda: worker_has_draft(server), "the upload has begun")
         term(server)
         (event,) = events(server, "stopping")
         assert (event["transfers"], event["requests"]) == (1, 1)
@@ -192,7 +192,7 @@ def test_what_takes_too_long_is_ended_and_on_record():
         assert result[0]["warnings"] == ["The server was stopped before the command had ended."]
         (event,) = events(server, "stop_ends_work")
         assert event["commands"] == 1
-        server.process.wait(10)
+        server.process.wait(60)
         with harness.Server(
             {"SANDBOX_AUDIT": "sqlite"}, state_dir=server.state_dir
         ) as again:
@@ -206,12 +206,12 @@ def test_a_second_signal_ends_the_waiting():
     with stopping() as server:
         session = server.create()
         with harness.in_background(server.exec, session, WAITS, 55) as result:
-            harness.wait_until(lambda: waiting_shell(server), 10, "it waits")
+            harness.wait_until(lambda: waiting_shell(server), "it waits")
             term(server)
             began = time.monotonic()
             server.process.send_signal(signal.SIGTERM)
         assert result[0]["exit_code"] == 137
-        server.process.wait(10)
+        server.process.wait(60)
         assert time.monotonic() - began < 5
 
 
@@ -229,12 +229,12 @@ def test_ctrl_c_of_a_terminal_lets_commands_end_too():
     with server:
         session = server.create()
         with harness.in_background(server.exec, session, WAITS, 55) as result:
-            shell = harness.wait_until(lambda: waiting_shell(server), 10, "it waits")
+            shell = harness.wait_until(lambda: waiting_shell(server), "it waits")
             pids = set(server.processes())
             os.killpg(server.process.pid, signal.SIGINT)
-            harness.wait_until(lambda: events(server, "stopping"), 5, "it stops")
+            harness.wait_until(lambda: events(server, "stopping"), "it stops")
             assert server.get("/healthz", key=None).status == 503
             assert {name for _, name, _ in pids} <= {name for _, name, _ in server.processes()}
             os.kill(shell, signal.SIGUSR1)
         assert result[0]["stdout"] == "done\n"
-        assert server.process.wait(10) == 0
+        assert server.process.wait(60) == 0
