@@ -68,12 +68,14 @@ static la_ssize_t on_read(struct archive *a, void *data, const void **ret)
 	return n;
 }
 
+/* What the reader of tar has refused ends it there. */
 static int broken(const struct reading *r)
 {
-	bool memory = archive_errno(r->archive) == ENOMEM;
-
-	return r->error < 0 ? r->error
-			    : fault(r->u, memory ? FILE_ARCHIVE_MEMORY : FILE_ARCHIVE_BROKEN);
+	if (r->error < 0)
+		return r->error;
+	if (archive_errno(r->archive) == ENOMEM)
+		return fault(r->u, FILE_ARCHIVE_MEMORY);
+	return knob_off(KNOB_ARCHIVE_STREAM) ? 0 : fault(r->u, FILE_ARCHIVE_BROKEN);
 }
 
 /* ---- names ----------------------------------------------------------------------------------- */
@@ -258,7 +260,7 @@ static int make_file(struct reading *r, struct archive_entry *e, int dir, const 
 
 	if (error < 0)
 		return error;
-	if (size < 0 || (uint64_t)size > UNARCHIVE_BYTES)
+	if (size < 0 || ((uint64_t)size > UNARCHIVE_BYTES && !knob_off(KNOB_ARCHIVE_LIMITS)))
 		return fault(r->u, FILE_ARCHIVE_LIMIT);
 	_cleanup_fd_ int fd = file_open(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
 	if (fd < 0)
