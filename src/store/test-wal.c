@@ -206,6 +206,35 @@ static void an_earlier_round_behind_this_one_is_no_damage(void **state)
 	assert_int_equal(found_by_sqlite(f), COMMITS + 1);
 }
 
+static void it_gets_its_length_once_and_keeps_its_commits(void **state)
+{
+	struct fixture *f = *state;
+	sqlite3 *db = NULL;
+	size_t before, after;
+
+	remove_all(f);
+	spill(f->path, f->database, f->database_len);
+	spill(f->wal, f->log, f->log_len);
+	assert_int_equal(sqlite3_open(f->path, &db), SQLITE_OK);
+	exec(db, "SELECT * FROM made");
+	wal_lengthen(f->path);
+	free(slurp(f->wal, &before));
+	assert_true(before > f->log_len && before < 4u << 20);
+	wal_lengthen(f->path);
+	exec(db, "INSERT INTO made VALUES((SELECT max(n) + 1 FROM made), 'x')");
+	_cleanup_free_ char *log = slurp(f->wal, &after);
+	assert_int_equal(after, before);
+	sqlite3_close(db);
+	assert_false(is_damaged(f, log, after));
+	assert_int_equal(found_by_sqlite(f), COMMITS + 1);
+	/* Damage before the zeros is noticed as ever. */
+	log[32 + 24 + 100] ^= 0x10;
+	assert_true(is_damaged(f, log, after));
+	/* No log, no place for one: nothing to do. */
+	unlink(f->wal);
+	wal_lengthen(f->path);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -214,6 +243,7 @@ int main(void)
 		T(the_end_may_be_torn),
 		T(a_bit_that_turned_is_noticed_before_it_costs_a_commit),
 		T(an_earlier_round_behind_this_one_is_no_damage),
+		T(it_gets_its_length_once_and_keeps_its_commits),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

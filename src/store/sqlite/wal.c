@@ -15,6 +15,7 @@
 
 #define MAGIC 0x377f0682u /* the lowest bit: checksums are over big-endian words */
 #define PAGE_MAX 65536u
+#define LENGTH (INT64_C(1280) * 1024) /* 256 pages of 4 KiB with their heads, and a large commit */
 
 enum { HEAD = 32, HEAD_PAGE = 8, HEAD_SALTS = 16, HEAD_SUM = 24 };
 enum { FRAME = 24, FRAME_COMMIT = 4, FRAME_SALTS = 8, FRAME_SUM = 16, SALTS = 8 };
@@ -129,4 +130,21 @@ int wal_check(const char *database, struct err *err)
 	if (!is_sound(w))
 		return err_set(err, EUCLEAN, "its log %s has lost what was committed", path);
 	return 0;
+}
+
+void wal_lengthen(const char *database)
+{
+	static const char zeros[16384];
+	_cleanup_free_ char *path = mem_printf("%s-wal", database);
+	_cleanup_fd_ int fd = open(path, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+	off_t end = fd < 0 ? -1 : lseek(fd, 0, SEEK_END);
+	ssize_t n = 1;
+
+	if (end < 0)
+		return;
+	for (off_t at = end; n > 0 && at < LENGTH; at += n)
+		n = write(fd, zeros, sizeof(zeros));
+	/* It is not for this to take the last room. When it stays longer, nothing is lost. */
+	if (n <= 0 && ftruncate(fd, end) < 0)
+		return;
 }
