@@ -256,7 +256,7 @@ static int load_config(struct daemon *d, struct err *err)
 	int fd = CONFIG_FD;
 
 	d->config = config_new();
-	int r = config_load_fd(d->config, fd, err);
+	int r = config_load_written(d->config, fd, err);
 	if (r < 0)
 		err_wrap(err, "the configuration");
 	else
