@@ -185,6 +185,8 @@ static void end(struct daemon *d)
 	d->ending = true;
 	core_end_work(d->core);
 	uv_timer_start(&d->hard_end, on_hard_end, STOP_MS, 0);
+	if (d->api)
+		api_refuse_incomplete(d->api);
 	if (d->server)
 		http_server_close(d->server, GRACE_MS, on_server_closed, d);
 	else if (d->api)
