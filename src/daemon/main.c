@@ -517,6 +517,7 @@ static int open_core(struct daemon *d, struct err *err)
 		.audit_keep_us = (int64_t)s->audit_days * DAY_US,
 		.lost_file = d->lost_path,
 		.lost_max = s->single || s->accept_lost ? 0 : LOST_MAX,
+		.accept_lost = s->accept_lost,
 	};
 	int r = core_open(&d->loop, &config, d->stores.stores[STORES_STATE], d->runtime, &d->core,
 			  err);

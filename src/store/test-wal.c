@@ -206,6 +206,16 @@ static void an_earlier_round_behind_this_one_is_no_damage(void **state)
 	assert_int_equal(found_by_sqlite(f), COMMITS + 1);
 }
 
+/* sqlite would take it for a new one and remove its log. */
+static void an_empty_database_beside_a_log_is_noticed(void **state)
+{
+	struct fixture *f = *state;
+
+	f->database_len = 0;
+	assert_true(is_damaged(f, f->log, f->log_len));
+	assert_false(is_damaged(f, f->log, 0));
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -214,6 +224,7 @@ int main(void)
 		T(the_end_may_be_torn),
 		T(a_bit_that_turned_is_noticed_before_it_costs_a_commit),
 		T(an_earlier_round_behind_this_one_is_no_damage),
+		T(an_empty_database_beside_a_log_is_noticed),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

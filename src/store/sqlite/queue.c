@@ -229,6 +229,19 @@ void store_close(struct store *s, void (*closed)(void *data), void *data)
 		uv_async_send(&s->async);
 }
 
+bool store_was_emptied(const struct store *s)
+{
+	return s->db.was_emptied;
+}
+
+int store_accept_emptied(struct store *s, struct err *err)
+{
+	store_lock(s);
+	int r = db_accept_emptied(&s->db, err);
+	store_unlock(s);
+	return r;
+}
+
 uint64_t store_errors(const struct store *s)
 {
 	return atomic_load(&s->errors);
