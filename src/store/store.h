@@ -180,5 +180,7 @@ void store_prune_audit(struct store *s, int64_t before_us, store_number_fn fn, v
 
 /* Failed writes since start, for healthz and metrics. */
 uint64_t store_errors(const struct store *s);
-/* Whether the last write failed. */
+/* Whether the last write failed. What only reads does not count. */
 bool store_is_failing(const struct store *s);
+/* Writes something that is not there afterwards, to find out. */
+void store_probe(struct store *s);
