@@ -103,13 +103,28 @@ void api_handle(void *api, struct http_exchange *x)
 	guard_run(request_new(api, x));
 }
 
+/* It has not passed the ladder, and would be refused when it did. */
+static bool is_incomplete(const struct request *r)
+{
+	return r->reading && !r->streaming;
+}
+
 unsigned api_requests(const struct api *a)
 {
 	unsigned n = 0;
 
 	for (const struct request *r = a->requests; r; r = r->next)
-		n++;
+		n += !is_incomplete(r);
 	return n;
+}
+
+void api_refuse_incomplete(struct api *a)
+{
+	for (struct request *r = a->requests, *next; r; r = next) {
+		next = r->next;
+		if (is_incomplete(r))
+			request_fail(r, "stopping", NULL);
+	}
 }
 
 /* Not in api_close itself: the server may be calling, and its exchanges end here. */

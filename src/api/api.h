@@ -40,8 +40,11 @@ struct api_config {
 int api_open(const struct api_config *config, struct core *core, struct api **ret, struct err *err);
 /* The handler of the http server (http_handler_fn); api is the struct api. */
 void api_handle(void *api, struct http_exchange *x);
-/* That are not answered, or whose answer is still being sent. */
+/* That are not answered, or whose answer is still being sent. Not those whose body is still coming,
+ * unless it is that of an upload. */
 unsigned api_requests(const struct api *a);
+/* Those others are answered "stopping". */
+void api_refuse_incomplete(struct api *a);
 /* Requests that still wait for the core are given up before closed comes; closed comes on the loop,
  * never before the call has returned. */
 void api_close(struct api *a, void (*closed)(void *data), void *data);

@@ -424,6 +424,24 @@ static void a_stopping_server_starts_nothing(void **state)
 	fake_exchange_fini(&x);
 }
 
+static void a_stop_waits_for_no_body_but_refuses_it(void **state)
+{
+	struct http_exchange running, coming;
+
+	send_to_api(&running, "POST", SESSION "/exec", as_a, EXEC_BODY);
+	fake_request(&coming, "POST", SESSION "/exec", as_a, STR(EXEC_BODY));
+	api_handle(api, &coming);
+	assert_true(coming.wants_body);
+	assert_int_equal(api_requests(api), 1);
+	api_refuse_incomplete(api);
+	assert_error(&coming, 503, "stopping", NULL);
+	assert_false(running.ended);
+	fake.exec_ops.done(fake.data, NULL, &(struct err){ .slug = "busy" });
+	assert_int_equal(api_requests(api), 0);
+	fake_exchange_fini(&coming);
+	fake_exchange_fini(&running);
+}
+
 /* ---- Health, account ---- */
 
 static void assert_body(struct http_exchange *x, int status, const char *want)
@@ -1184,6 +1202,7 @@ int main(void)
 		TEST(hosts_of_the_preview_domain_see_no_api),
 		TEST(what_the_log_says_of_a_request_is_noted),
 		TEST(a_stopping_server_starts_nothing),
+		TEST(a_stop_waits_for_no_body_but_refuses_it),
 		TEST(health_needs_no_key),
 		TEST(health_names_each_problem),
 		TEST(the_description_needs_no_key),

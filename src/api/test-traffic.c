@@ -129,6 +129,31 @@ static void what_the_server_could_not_do_is_a_warning(void **state)
 			    "\"session\":\"sbx_0123456789ab\",\"proxy_request\":\"edge-7\"}\n");
 }
 
+static void an_answer_that_nobody_heard_says_so(void **state)
+{
+	_cleanup_buf_ struct buf out = BUF(65536);
+	const unsigned exec = route_of("POST", "/v1/sessions/{session_id}/exec");
+	struct http_answered a = {
+		.id = "req_0", .note = { .route = exec }, .status = 200, .gone = true
+	};
+
+	log_init("test", LOG_DEBUG);
+	assert_non_null(strstr(logged(&a), "\"level\":\"debug\""));
+	assert_non_null(strstr(line, "\"status\":499"));
+	/* None at all. */
+	a.status = 0;
+	assert_non_null(strstr(logged(&a), "\"status\":499"));
+	/* What the server could not do is still its failure. */
+	a.status = 503;
+	a.note.word = "busy";
+	assert_non_null(strstr(logged(&a), "\"level\":\"warn\""));
+	assert_non_null(strstr(line, "\"status\":499"));
+	assert_non_null(strstr(line, "\"word\":\"busy\""));
+	traffic_write(&traffic, &out);
+	assert_non_null(strstr(out.data, "exec\",status=\"499\"} 3\n"));
+	assert_null(strstr(out.data, "status=\"200\""));
+}
+
 static void other_answers_are_for_the_level_debug(void **state)
 {
 	static const struct {
@@ -157,6 +182,7 @@ int main(void)
 		cmocka_unit_test_setup(answers_are_counted_by_route_and_status, setup),
 		cmocka_unit_test_setup(every_status_of_the_api_has_its_own_count, setup),
 		cmocka_unit_test_setup(what_the_server_could_not_do_is_a_warning, setup),
+		cmocka_unit_test_setup(an_answer_that_nobody_heard_says_so, setup),
 		cmocka_unit_test_setup(other_answers_are_for_the_level_debug, setup),
 	};
 

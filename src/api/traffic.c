@@ -11,11 +11,13 @@
 #define LABELS_MAX 160u
 #define LOG_FIELDS_MAX 8u
 #define OUTER_ID_MAX 64
+/* Whatever the answer was, nobody heard it. The number is what nginx uses for that. */
+#define GONE 499
 
 /* All that the API answers with; a test compares it with the table of errors. 0: any other. */
 static const uint16_t statuses[] = {
-	0,   200, 201, 400, 401, 403, 404, 405, 408, 409, 413,
-	414, 415, 422, 426, 429, 431, 500, 501, 502, 503, 505,
+	0,   200, 201, 400, 401, 403,  404, 405, 408, 409, 413, 414,
+	415, 422, 426, 429, 431, GONE, 500, 501, 502, 503, 505,
 };
 
 _Static_assert(ARRAY_SIZE(statuses) <= TRAFFIC_STATUSES_MAX, "fits");
@@ -30,6 +32,11 @@ void traffic_init(struct traffic *t)
 {
 	assert(n_routes < TRAFFIC_ROUTES_MAX);
 	*t = (struct traffic){ .seconds = { .bounds_us = bounds_us } };
+}
+
+static int status_of(const struct http_answered *a)
+{
+	return a->gone ? GONE : a->status;
 }
 
 static size_t status_index(int status)
@@ -50,7 +57,8 @@ static const char *route_text(unsigned route, char *text, size_t size)
 	return text;
 }
 
-/* What is off, and a health probe that is told the truth, are no failures. */
+/* What is off, and a health probe that is told the truth, are no failures. Whether the client was
+ * still there makes no difference. */
 static bool is_failure(const struct http_answered *a)
 {
 	return a->status >= 500 && a->status != 501 && a->note.word;
@@ -62,7 +70,7 @@ static void log_answer(const struct http_answered *a)
 	struct log_field fields[LOG_FIELDS_MAX + 1] = {
 		LOG_STR("request", a->id),
 		LOG_STR("route", route_text(a->note.route, route, sizeof(route))),
-		LOG_INT("status", a->status),
+		LOG_INT("status", status_of(a)),
 		LOG_INT("ms", a->took_us >= 0 ? a->took_us / 1000 : 0),
 	};
 	size_t n = 4;
@@ -84,7 +92,7 @@ void traffic_answered(void *traffic, const struct http_answered *a)
 {
 	struct traffic *t = traffic;
 
-	t->answers[a->note.route][status_index(a->status)]++;
+	t->answers[a->note.route][status_index(status_of(a))]++;
 	if (a->took_us >= 0)
 		metrics_observe(&t->seconds, a->took_us);
 	log_answer(a);
@@ -106,8 +114,10 @@ static void write_route(const struct traffic *t, unsigned route, struct buf *out
 
 void traffic_write(const struct traffic *t, struct buf *out)
 {
-	metrics_family(out, "airlock_http_requests_total", "counter",
-		       "Answers, by method and route of the request and status.");
+	metrics_family(
+		out, "airlock_http_requests_total", "counter",
+		"Answers, by method and route of the request and status; 499: the client had "
+		"gone.");
 	for (unsigned route = 0; route <= n_routes; route++)
 		write_route(t, route, out);
 	metrics_histogram_write(out, "airlock_http_request_seconds",

@@ -52,6 +52,7 @@ struct core_config {
 	int64_t snapshot_keep_us; /* SANDBOX_SNAPSHOT_RETENTION_DAYS; 0: for ever */
 	const char *lost_file; /* lists the lost volumes; NULL: they are only counted; borrowed */
 	unsigned lost_max;     /* new ones that a start takes; 0: any number */
+	bool accept_lost;      /* also all that a database which was emptied does not know */
 };
 
 /* Takes ownership of nothing; store and runtime outlive the core. Reads the stored sessions, which
@@ -67,7 +68,8 @@ struct runtime *core_runtime(const struct core *c);
 /* At start, before any request: once for each volume that exists, then core_start, which compares
  * them with the stored sessions. A session without its volume is dropped, an expired one deleted, a
  * volume of the store's journal deleted. Any other volume is lost: counted, and deleted when a
- * server has run for 7 days with it. EUCLEAN: more than lost_max are new; nothing was done. */
+ * server has run for 7 days with it. EUCLEAN: more than lost_max are new, or the database was
+ * emptied and there are some; nothing was done. */
 void core_found_volume(struct core *c, const char *volume, uint32_t tenant);
 int core_start(struct core *c, struct err *err);
 /* Volumes that no session and no journal explains. */

@@ -422,9 +422,10 @@ static void not_started(struct exec *e, const struct err *err)
 	answer(e, &said);
 }
 
+static const struct err stopping = { .slug = "stopping" };
+
 static void on_done(void *data, struct runtime_exec_result *run, const struct err *err)
 {
-	static const struct err stopping = { .slug = "stopping" };
 	struct exec *e = data;
 
 	settle(e);
@@ -505,9 +506,9 @@ static void run(struct exec *e, const struct runtime_exec_spec *spec, bool strea
 /* Nothing runs that is not on record. */
 static void on_begun(void *data, bool on_disk)
 {
+	static const struct err busy = { .slug = "busy" };
 	struct exec *e = data;
 	struct held *h = take_ptr(e->held);
-	struct err busy;
 
 	/* The session's name for the runtime may be gone with it. */
 	bool goes = on_disk && !e->killed && e->s->state == SESSION_READY;
@@ -518,8 +519,7 @@ static void on_begun(void *data, bool on_disk)
 	if (goes)
 		return;
 	settle(e);
-	err_slug(&busy, EIO, "busy", "%s", "");
-	not_started(e, &busy);
+	not_started(e, e->stopped ? &stopping : &busy);
 }
 
 int exec_start(struct core *c, struct session *s, const struct exec_params *p,

@@ -5,7 +5,8 @@
  * lists them, "<name> <seconds>" a line, for `airlock volume purge` and for the next start: seconds
  * of a running server in which they were lost, because the clock on the wall may be set.
  *
- * More than a few new ones at once are a mistake that only the operator can judge: no start.
+ * More than a few new ones at once are a mistake that only the operator can judge: no start. The
+ * same is any at all beside a database that was emptied.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,6 +20,7 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "core/parts.h"
+#include "store/store.h"
 
 #define KEPT_SECONDS (7u * 86400)
 #define TICK_US (3600 * 1000000ll)
@@ -135,12 +137,30 @@ static void delete_old(struct core *c)
 	}
 }
 
+static int check_emptied(struct core *c, struct err *err)
+{
+	if (!store_was_emptied(c->store))
+		return 0;
+	if (c->n_lost && !c->config.accept_lost)
+		return err_set(err, EUCLEAN,
+			       "SANDBOX_STATE_DIR: the database was there and empty, and %u "
+			       "workspaces and snapshots are; put a backup in its place (airlock "
+			       "restore), or start with --accept-lost to serve without them (they "
+			       "are kept for 7 days)",
+			       c->n_lost);
+	return store_accept_emptied(c->store, err);
+}
+
 int lost_settle(struct core *c, struct err *err)
 {
 	unsigned new = 0;
+	int r;
 
 	if (!c->config.lost_file)
 		return 0;
+	r = check_emptied(c, err);
+	if (r < 0)
+		return r;
 	read_file(c);
 	for (const struct lost_volume *v = c->lost; v; v = v->next)
 		new += !v->known;

@@ -128,6 +128,7 @@ struct core {
 	struct gone_volume *gone, *gone_last; /* owned; their names are still in the journal */
 	struct lost_volume *lost;	      /* owned */
 	unsigned n_lost;
+	int64_t probed_us;   /* when a store that fails was tried last */
 	int64_t lost_at_us;  /* until then their time is counted */
 	uint64_t audit_last; /* id of the last record */
 

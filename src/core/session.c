@@ -14,6 +14,7 @@
 #include "store/store.h"
 
 #define CLOCK_SET_US (10 * 1000000ll)
+#define PROBE_US (10 * 1000000ll)
 
 /* ---- The table ---- */
 
@@ -174,6 +175,24 @@ void session_disk_used(struct core *c, struct session *s, runtime_stat_fn fn, vo
 
 /* ---- Sweeping ---- */
 
+/* One that nobody writes to would be said to fail for ever. */
+static void probe_stores(struct core *c, int64_t now_us)
+{
+	struct store *const stores[] = { c->store, c->config.key_store, c->config.audit_store };
+
+	if (now_us - c->probed_us < PROBE_US)
+		return;
+	for (size_t i = 0; i < ARRAY_SIZE(stores); i++) {
+		bool is_first = stores[i] != NULL;
+		for (size_t k = 0; k < i; k++)
+			is_first &= stores[k] != stores[i];
+		if (!is_first || !store_is_failing(stores[i]))
+			continue;
+		store_probe(stores[i]);
+		c->probed_us = now_us;
+	}
+}
+
 void core_sweep(struct core *c, int64_t now_us)
 {
 	int64_t ttl_us = c->config.session_ttl_ms * 1000;
@@ -191,6 +210,7 @@ void core_sweep(struct core *c, int64_t now_us)
 			disk_settle(c, s);
 		}
 	}
+	probe_stores(c, now_us);
 	snapshots_sweep(c);
 	lost_tick(c, now_us);
 	leftovers_forget(c, now_us);

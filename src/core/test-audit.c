@@ -363,6 +363,21 @@ static void strict_and_deleted_or_killed_meanwhile_does_not_run(void **state)
 	assert_int_equal(r->a->commands_running, 0);
 }
 
+static void strict_and_cut_off_by_a_stop_says_so(void **state)
+{
+	struct rig *r = *state;
+	struct outcome o;
+
+	strict(r);
+	start(r, rig_session(r, r->a), STR("late"), &o);
+	core_stop(r->core);
+	core_end_work(r->core);
+	rig_settle(r);
+	assert_int_equal(o.n, 1);
+	assert_string_equal(o.slug, "stopping");
+	assert_int_equal(r->runtime.calls[RIG_EXEC], 0);
+}
+
 /* ---- What is no command ---- */
 
 struct answer {
@@ -568,6 +583,7 @@ int main(void)
 		T(strict_means_that_nothing_runs_unrecorded),
 		T(strict_runs_what_was_asked_for),
 		T(strict_and_deleted_or_killed_meanwhile_does_not_run),
+		T(strict_and_cut_off_by_a_stop_says_so),
 		T(copies_and_imports_are_on_record),
 		T(their_failures_say_what_the_client_was_told),
 		T(what_a_limit_refuses_leaves_no_record),

@@ -182,6 +182,35 @@ static void more_than_a_few_new_ones_are_no_start(void **state)
 	assert_int_equal(core_lost_volumes(r->core), 4);
 }
 
+static void beside_a_database_that_was_emptied_one_is_no_start(void **state)
+{
+	struct rig *r = *state;
+	struct err err;
+
+	rig_close(r);
+	say("");
+	assert_int_equal(truncate(r->path, 0), 0);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_true(rig_try_open(r, &err) < 0);
+		assert_non_null(strstr(err.text, " 1 workspaces"));
+		assert_non_null(strstr(err.text, "airlock restore"));
+		assert_non_null(strstr(err.text, "--accept-lost"));
+		assert_listed("");
+		rig_close(r);
+	}
+	r->config.accept_lost = true;
+	rig_open(r);
+	rig_close(r);
+	r->config.accept_lost = false;
+	rig_open(r);
+	assert_int_equal(core_lost_volumes(r->core), 1);
+	rig_close(r);
+	/* Where there is nothing to lose, nothing was. */
+	r->runtime.disk->n_volumes--;
+	assert_int_equal(truncate(r->path, 0), 0);
+	rig_open(r);
+}
+
 static int remove_list(void **state)
 {
 	(void)state;
@@ -205,6 +234,7 @@ int main(void)
 		T(what_is_explained_again_is_not_listed_any_more),
 		T(a_damaged_list_begins_anew),
 		T(more_than_a_few_new_ones_are_no_start),
+		T(beside_a_database_that_was_emptied_one_is_no_start),
 	};
 
 	return cmocka_run_group_tests(tests, make_list, remove_list);

@@ -534,6 +534,33 @@ static void sessions_are_listed_newest_first_and_by_tenant(void **state)
 	assert_null(session_find(r->core, (struct str){ NULL, 0 }));
 }
 
+static void a_store_that_failed_is_tried_though_nobody_writes(void **state)
+{
+	const struct session_params p = { .template_name = STR("sandbox-base:latest") };
+	struct rig *r = *state;
+
+	rig_break_store(r, true);
+	assert_string_equal(create(r, r->a, &p).slug, "busy");
+	rig_settle(r);
+	assert_true(store_is_failing(r->store));
+	uint64_t errors = store_errors(r->store);
+	/* Every ten seconds at most, and still it fails. */
+	for (unsigned i = 0; i < 3; i++) {
+		core_sweep(r->core, clock_monotonic_us());
+		rig_settle(r);
+		assert_int_equal(store_errors(r->store), errors + 1);
+	}
+	rig_break_store(r, false);
+	core_sweep(r->core, clock_monotonic_us());
+	rig_settle(r);
+	assert_true(store_is_failing(r->store));
+	rig_advance(r, 10 * RIG_SECOND);
+	core_sweep(r->core, clock_monotonic_us());
+	rig_settle(r);
+	assert_false(store_is_failing(r->store));
+	assert_int_equal(store_errors(r->store), errors + 1);
+}
+
 static void the_sweep_removes_what_is_over_its_ttl_and_nothing_else(void **state)
 {
 	struct rig *r = *state;
@@ -841,6 +868,7 @@ int main(void)
 		T(a_delete_that_fails_is_tried_again_by_the_sweep),
 		T(a_delete_that_fails_once_is_none_the_worse),
 		T(sessions_are_listed_newest_first_and_by_tenant),
+		T(a_store_that_failed_is_tried_though_nobody_writes),
 		T(the_sweep_removes_what_is_over_its_ttl_and_nothing_else),
 		T(idle_clocks_go_on_over_a_restart),
 		T(a_clock_that_is_set_ends_no_session_and_keeps_none),

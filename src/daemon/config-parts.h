@@ -21,6 +21,7 @@ struct config {
 	char **values;			   /* owned; as many as variables; NULL: unset */
 	char *unknown[CONFIG_UNKNOWN_MAX]; /* owned; names only */
 	size_t n_unknown;
+	bool takes_internal; /* variables of that kind count */
 
 	/* After the check */
 	struct config_settings settings;

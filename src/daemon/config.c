@@ -78,7 +78,7 @@ static void take(struct config *c, struct str name, struct str value, char **own
 {
 	int i = variable_find(name);
 
-	if (i < 0) {
+	if (i < 0 || (variables[i].internal && !c->takes_internal)) {
 		if (str_starts(name, PREFIX))
 			note_unknown(c, name);
 		return;
@@ -200,6 +200,14 @@ int config_load_fd(struct config *c, int fd, struct err *err)
 	return r;
 }
 
+int config_load_written(struct config *c, int fd, struct err *err)
+{
+	c->takes_internal = true;
+	int r = config_load_fd(c, fd, err);
+	c->takes_internal = false;
+	return r;
+}
+
 /* Nothing that could keep the start waiting. */
 int config_open_file(const char *path, int *ret_fd, struct err *err)
 {
@@ -265,8 +273,10 @@ int config_write(const struct config *c, int fd, struct err *err)
 	}
 	put_text(&out, "SANDBOX_EGRESS_POLICY_READ", c->egress_text);
 	put_text(&out, "SANDBOX_TENANT_LIMITS_READ", c->limits_text);
-	for (size_t i = 0; i < c->n_unknown; i++)
-		buf_printf(&out, "%s=unknown\n", c->unknown[i]);
+	for (size_t i = 0; i < c->n_unknown; i++) {
+		if (variable_find(str_of(c->unknown[i])) < 0)
+			buf_printf(&out, "%s=unknown\n", c->unknown[i]);
+	}
 	if (buf_is_full(&out))
 		r = err_set(err, EFBIG, "the configuration is larger than 4 MB");
 	for (size_t at = 0; r >= 0 && at < out.len;) {

@@ -4,6 +4,7 @@
  * then check, then write for airlockd) and by airlockd (reads what was written, checks again).
  *
  *   config_new -> config_load_env, config_load_file | config_load_fd -> config_check -> settings
+ *   config_new -> config_load_written -> config_check -> settings
  *
  * What is loaded first wins, so the environment goes before the file. An empty value counts as
  * unset. Every variable of the table is known and its value is checked as far as the table says,
@@ -38,15 +39,18 @@ void config_free(struct config *c);
 int config_load_env(struct config *c, char *const *environment, struct err *err);
 /* Lines NAME=value, blank lines and "#" comments; of a name given twice the last counts. */
 int config_load_file(struct config *c, const char *path, struct err *err);
-/* The same from the start of a memfd, as config_write made it. fd is borrowed. */
+/* The same from the start of a file or memfd. fd is borrowed. */
 int config_load_fd(struct config *c, int fd, struct err *err);
+/* The same of what config_write made and `airlock serve` added: here alone count the variables that
+ * are not the operator's to set. */
+int config_load_written(struct config *c, int fd, struct err *err);
 /* Sets one variable unless it is set already. */
 void config_set(struct config *c, const char *name, struct str value);
 
 /* Checks every value; after success the settings are valid. */
 int config_check(struct config *c, struct err *err);
 
-/* Writes all that was loaded as lines NAME=value, for config_load_fd. */
+/* Writes all that was loaded as lines NAME=value, for config_load_written. */
 int config_write(const struct config *c, int fd, struct err *err);
 
 /* One call per warning: unknown names, features that are not there, short keys. Not a secret in it.

@@ -17,7 +17,7 @@
 
 struct drain_work {
 	unsigned commands, imports, transfers;
-	unsigned requests; /* all that wait for an answer, those three included */
+	unsigned requests; /* all that came whole and wait for an answer, those three included */
 	bool any;
 };
 

@@ -185,6 +185,8 @@ static void end(struct daemon *d)
 	d->ending = true;
 	core_end_work(d->core);
 	uv_timer_start(&d->hard_end, on_hard_end, STOP_MS, 0);
+	if (d->api)
+		api_refuse_incomplete(d->api);
 	if (d->server)
 		http_server_close(d->server, GRACE_MS, on_server_closed, d);
 	else if (d->api)
@@ -256,7 +258,7 @@ static int load_config(struct daemon *d, struct err *err)
 	int fd = CONFIG_FD;
 
 	d->config = config_new();
-	int r = config_load_fd(d->config, fd, err);
+	int r = config_load_written(d->config, fd, err);
 	if (r < 0)
 		err_wrap(err, "the configuration");
 	else
@@ -515,6 +517,7 @@ static int open_core(struct daemon *d, struct err *err)
 		.audit_keep_us = (int64_t)s->audit_days * DAY_US,
 		.lost_file = d->lost_path,
 		.lost_max = s->single || s->accept_lost ? 0 : LOST_MAX,
+		.accept_lost = s->accept_lost,
 	};
 	int r = core_open(&d->loop, &config, d->stores.stores[STORES_STATE], d->runtime, &d->core,
 			  err);

@@ -405,7 +405,7 @@ static struct config *hand_over(struct config *c)
 	struct err err;
 
 	assert_int_equal(config_write(c, fd, &err), 0);
-	assert_int_equal(config_load_fd(again, fd, &err), 0);
+	assert_int_equal(config_load_written(again, fd, &err), 0);
 	if (config_check(again, &err) < 0)
 		fail_msg("%s", err.text);
 	return again;
@@ -679,7 +679,7 @@ static void what_serve_writes_airlockd_reads(void **state)
 	assert_int_equal(config_write(c, fd, &err), 0);
 	assert_true(pread(fd, text, sizeof(text) - 1, 0) > 0);
 	assert_null(strstr(text, "secret"));
-	assert_int_equal(config_load_fd(again, fd, &err), 0);
+	assert_int_equal(config_load_written(again, fd, &err), 0);
 	config_set(again, "SANDBOX_GITHUB_APP_ID", STR("1"));
 	config_set(again, "SANDBOX_GITHUB_APP_SLUG", STR("1"));
 	config_set(again, "SANDBOX_GITHUB_APP_CLIENT_ID", STR("1"));
@@ -693,6 +693,34 @@ static void what_serve_writes_airlockd_reads(void **state)
 	assert_string_equal(seen.text[3], "a 2 120 4");
 	config_warn(again, see_warning, &seen);
 	assert_string_equal(seen.text[4], "SANDBOX_WHAT is not a known variable");
+}
+
+static void what_serve_alone_tells_airlockd_nobody_else_may(void **state)
+{
+	_cleanup_config_ struct config *c =
+		load(KEY ";SANDBOX_ACCEPT_LOST=1;SANDBOX_IMPORTED=x;SANDBOX_EGRESS_POLICY_READ={;"
+			 "SANDBOX_TENANT_LIMITS_READ={");
+	_cleanup_config_ struct config *again = config_new();
+	_cleanup_fd_ int fd = memfd_create("test", MFD_CLOEXEC);
+	struct seen seen = { 0 };
+	struct err err;
+
+	if (config_check(c, &err) < 0)
+		fail_msg("%s", err.text);
+	assert_false(config_settings(c)->accept_lost);
+	assert_null(config_settings(c)->imported);
+	config_warn(c, see_warning, &seen);
+	assert_int_equal(seen.n, 4);
+	assert_string_equal(seen.text[0], "SANDBOX_ACCEPT_LOST is not a known variable");
+	assert_int_equal(config_write(c, fd, &err), 0);
+	assert_true(dprintf(fd, "SANDBOX_IMPORTED=y,\n") > 0);
+	assert_int_equal(config_load_written(again, fd, &err), 0);
+	/* No later source may, either. */
+	config_set(again, "SANDBOX_ACCEPT_LOST", STR("1"));
+	if (config_check(again, &err) < 0)
+		fail_msg("%s", err.text);
+	assert_false(config_settings(again)->accept_lost);
+	assert_string_equal(config_settings(again)->imported, "y,");
 }
 
 static void every_variable_is_in_the_table_once(void **state)
@@ -729,6 +757,7 @@ int main(void)
 		T(a_file_has_lines_comments_and_the_last_of_a_name_counts),
 		T(a_bad_line_is_named),
 		T(what_serve_writes_airlockd_reads),
+		T(what_serve_alone_tells_airlockd_nobody_else_may),
 		T(every_variable_is_in_the_table_once),
 	};
 	if (setrlimit(RLIMIT_NOFILE, &descriptors) < 0)

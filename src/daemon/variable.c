@@ -140,10 +140,10 @@ const struct variable variables[] = {
 	{ "SANDBOX_API_CA", VARIABLE_CLIENT },
 	/* Not the operator's to set: `airlock serve` tells airlockd which templates were imported,
 	 * what was in the files of the policy and the limits, and of --accept-lost. */
-	{ "SANDBOX_IMPORTED" },
-	{ "SANDBOX_EGRESS_POLICY_READ" },
-	{ "SANDBOX_TENANT_LIMITS_READ" },
-	{ "SANDBOX_ACCEPT_LOST", VARIABLE_FLAG },
+	{ "SANDBOX_IMPORTED", .internal = true },
+	{ "SANDBOX_EGRESS_POLICY_READ", .internal = true },
+	{ "SANDBOX_TENANT_LIMITS_READ", .internal = true },
+	{ "SANDBOX_ACCEPT_LOST", VARIABLE_FLAG, .internal = true },
 };
 
 const size_t n_variables = ARRAY_SIZE(variables);

@@ -35,6 +35,7 @@ struct variable {
 				       config_settings; 0: none */
 	bool later;		    /* its feature is not part of this server */
 	bool secret;		    /* its value is never shown */
+	bool internal;		    /* `airlock serve` tells airlockd; nobody else may set it */
 };
 
 extern const struct variable variables[];

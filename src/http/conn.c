@@ -37,8 +37,10 @@ void conn_close(struct http_conn *conn)
 		server->n_refused--;
 	else
 		server->n_conns--;
-	if (conn->x)
+	if (conn->x) {
+		conn->x->gone = true;
 		exchange_detach(take_ptr(conn->x));
+	}
 	uv_close(&conn->uv.handle, on_closed);
 	server_check_closed(server);
 }

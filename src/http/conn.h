@@ -108,6 +108,7 @@ struct http_exchange {
 	struct http_note note;
 	int64_t began_us;
 	int status; /* of the answer; 0: none yet */
+	bool gone;  /* the connection ended before the answer was whole */
 
 	enum body_state body_state;
 	int body_status;

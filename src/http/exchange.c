@@ -23,6 +23,7 @@ static void on_task(struct task *task)
 	} else if (x->hung_up) {
 		void (*hung_up)(void *data) = x->hung_up;
 		x->hung_up = NULL;
+		x->gone = true;
 		hung_up(x->hung_up_data);
 	} else if (x->wants_drained) {
 		x->wants_drained = false;
@@ -87,6 +88,7 @@ static void tell(const struct http_exchange *x)
 		.outer_id = x->outer_id,
 		.note = x->note,
 		.status = x->status,
+		.gone = x->gone,
 		.took_us = clock_monotonic_us() - x->began_us,
 	};
 
@@ -98,7 +100,7 @@ void exchange_free(struct http_exchange *x)
 	struct http_server *server = x->server;
 	struct arena arena;
 
-	if (x->status)
+	if (x->status || x->gone)
 		tell(x);
 	task_cancel(&x->task);
 	body_release(x);

@@ -189,11 +189,13 @@ void http_end(struct http_exchange *x)
 void http_abort(struct http_exchange *x)
 {
 	struct http_conn *conn = x->conn;
+	bool gone = x->gone;
 
 	/* Nothing is owed to a handler that gives up. */
 	x->wants_drained = false;
 	x->body_state = BODY_DONE;
 	if (conn)
 		conn_close(conn);
+	x->gone = gone;
 	exchange_free(x);
 }

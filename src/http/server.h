@@ -69,14 +69,16 @@ struct http_note {
 	char tenant[64], session[24];
 };
 
-/* An answer, at its end: of the handler, or one of the server's own. */
+/* An answer, at its end: of the handler, or one of the server's own; or that there was none,
+ * because the client had gone. */
 struct http_answered {
 	const char *id;
 	/* The X-Request-Id that a trusted proxy sent along, when it is 1 to 64 letters, digits, "-",
 	 * "_", "." and "="; else data == NULL. Valid during the call. */
 	struct str outer_id;
 	struct http_note note;
-	int status;
+	int status;	 /* 0: none, with gone */
+	bool gone;	 /* the connection had ended before the answer was whole */
 	int64_t took_us; /* since the head was read; -1: it never was */
 };
 
@@ -89,8 +91,7 @@ struct http_config {
 	const char *trusted_proxies; /* comma list of addresses and ranges; copied */
 	http_handler_fn handler;
 	void *data;
-	http_answered_fn answered; /* may be NULL; not for requests that nobody answers, because the
-				      client has gone */
+	http_answered_fn answered; /* may be NULL; not for requests that the handler aborts */
 	void *answered_data;	   /* outlives the last exchange */
 };
 

@@ -83,7 +83,7 @@ static void each_answer_is_told_of_with_its_id_status_and_time(void **state)
 	rig_close(&rig);
 }
 
-static void a_request_that_ends_without_an_answer_is_not_told_of(void **state)
+static void a_request_that_ends_without_an_answer_is_told_of(void **state)
 {
 	struct rig rig;
 	struct client c;
@@ -94,15 +94,18 @@ static void a_request_that_ends_without_an_answer_is_not_told_of(void **state)
 		client_say(&c, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nab"));
 	client_close(&c);
 	assert_int_equal(rig.gone, 1);
-	assert_int_equal(rig.answers, 0);
-	/* The same when it is the server that waits no longer: but that it says. */
+	assert_int_equal(rig.answers, 1);
+	assert_int_equal(rig.answered.status, 0);
+	assert_true(rig.answered.gone);
+	/* When it is the server that waits no longer, that is an answer. */
 	client_open(&c, &rig);
 	assert_true(
 		client_say(&c, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nab"));
 	rig_time(&rig, LIMIT_BODY_PAUSE_MS + 1000);
 	assert_true(client_expect(&c, "408 Request Timeout"));
-	assert_int_equal(rig.answers, 1);
+	assert_int_equal(rig.answers, 2);
 	assert_int_equal(rig.answered.status, 408);
+	assert_false(rig.answered.gone);
 	assert_non_null(strstr(c.in.data, rig.answered_id));
 	client_close(&c);
 	rig_close(&rig);
@@ -633,6 +636,7 @@ static void whoever_wants_to_hears_that_the_client_is_gone(void **state)
 		assert_int_equal(http_exchange_is_gone(rig.held), how == 0);
 		/* After the answer nobody is told. */
 		rig_answer_held(&rig, STR("late"));
+		assert_int_equal(rig.answered.gone, how < 3);
 		if (how > 0)
 			client_close(&c);
 		rig_turn(&rig, 10);
@@ -697,7 +701,7 @@ int main(void)
 		cmocka_unit_test(an_answer_has_its_head),
 		cmocka_unit_test(every_request_has_an_id_of_its_own),
 		cmocka_unit_test(each_answer_is_told_of_with_its_id_status_and_time),
-		cmocka_unit_test(a_request_that_ends_without_an_answer_is_not_told_of),
+		cmocka_unit_test(a_request_that_ends_without_an_answer_is_told_of),
 		cmocka_unit_test(the_id_of_a_proxy_is_told_when_it_can_be_trusted),
 		cmocka_unit_test(a_body_comes_back_however_it_is_cut),
 		cmocka_unit_test(a_large_body_comes_back),

@@ -245,6 +245,7 @@ static void a_producer_is_woken_when_its_client_hangs_up(void **state)
 	assert_true(http_write(x, (struct str){ piece, sizeof(piece) }));
 	http_end(x);
 	assert_int_equal(rig.server->n_exchanges, 0);
+	assert_true(rig.answered.gone);
 	rig_close(&rig);
 }
 
@@ -273,6 +274,9 @@ static void an_answer_to_nobody_is_accepted(void **state)
 	assert_true(str_eq(http_exchange_head(rig.held)->path, STR("/late")));
 	rig_answer_held(&rig, STR("late"));
 	assert_int_equal(rig.server->n_exchanges, 0);
+	assert_int_equal(rig.answers, 1);
+	assert_int_equal(rig.answered.status, 200);
+	assert_true(rig.answered.gone);
 	rig_close(&rig);
 }
 

@@ -28,6 +28,10 @@ typedef void (*store_number_fn)(void *data, uint32_t number, const struct err *e
 int store_open(uv_loop_t *loop, const char *path, struct store **ret, struct err *err);
 /* Finishes all writes, then calls closed. */
 void store_close(struct store *s, void (*closed)(void *data), void *data);
+/* Whether the file was there and had nothing in it, not even a schema: somebody or something has
+ * emptied it. So it stays, whoever opens it, until it is accepted (at start only). */
+bool store_was_emptied(const struct store *s);
+int store_accept_emptied(struct store *s, struct err *err);
 
 /* ---- Read once, at start, on the calling thread ---- */
 
@@ -176,5 +180,7 @@ void store_prune_audit(struct store *s, int64_t before_us, store_number_fn fn, v
 
 /* Failed writes since start, for healthz and metrics. */
 uint64_t store_errors(const struct store *s);
-/* Whether the last write failed. */
+/* Whether the last write failed. What only reads does not count. */
 bool store_is_failing(const struct store *s);
+/* Writes something that is not there afterwards, to find out. */
+void store_probe(struct store *s);

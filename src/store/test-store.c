@@ -425,6 +425,28 @@ static void refused(struct fixture *f, int code, const char *words)
 	assert_null(strchr(err.text, '\n'));
 }
 
+static void one_that_was_emptied_is_known_until_that_is_accepted(void **state)
+{
+	struct fixture *f = *state;
+	struct err err;
+
+	/* What is missing is made, and nobody emptied it. */
+	must_open(f);
+	assert_false(store_was_emptied(f->store));
+	must_close(f);
+	assert_int_equal(truncate(f->path, 0), 0);
+	for (unsigned i = 0; i < 2; i++) {
+		must_open(f);
+		assert_true(store_was_emptied(f->store));
+		if (i && store_accept_emptied(f->store, &err) < 0)
+			fail_msg("%s", err.text);
+		must_close(f);
+	}
+	must_open(f);
+	assert_false(store_was_emptied(f->store));
+	must_close(f);
+}
+
 static void a_second_server_is_refused(void **state)
 {
 	struct fixture *f = *state;
@@ -784,8 +806,12 @@ static void a_full_disk_fails_what_it_meets_alone(void **state)
 	assert_int_equal(store_errors(f->store), 1);
 	assert_true(store_is_failing(f->store));
 	limit_files(RLIM_INFINITY);
-	store_put_session(f->store, &more, count, &good);
+	/* What only reads proves nothing. */
+	store_add_journal(f->store, "", 0, count, &good);
 	run_until(f, &good, 2);
+	assert_true(store_is_failing(f->store));
+	store_put_session(f->store, &more, count, &good);
+	run_until(f, &good, 3);
 	assert_false(store_is_failing(f->store));
 	assert_int_equal(sessions_of(f).n, 2);
 	must_close(f);
@@ -869,6 +895,7 @@ int main(void)
 		T(usage_adds_up_over_restarts_and_months_stay_apart),
 		T(tenant_numbers_never_change),
 		T(the_file_is_private),
+		T(one_that_was_emptied_is_known_until_that_is_accepted),
 		T(a_second_server_is_refused),
 		T(a_file_that_is_no_database_is_refused_and_kept),
 		T(a_damaged_page_is_refused),

@@ -235,6 +235,16 @@ static void it_gets_its_length_once_and_keeps_its_commits(void **state)
 	wal_lengthen(f->path);
 }
 
+/* sqlite would take it for a new one and remove its log. */
+static void an_empty_database_beside_a_log_is_noticed(void **state)
+{
+	struct fixture *f = *state;
+
+	f->database_len = 0;
+	assert_true(is_damaged(f, f->log, f->log_len));
+	assert_false(is_damaged(f, f->log, 0));
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -244,6 +254,7 @@ int main(void)
 		T(a_bit_that_turned_is_noticed_before_it_costs_a_commit),
 		T(an_earlier_round_behind_this_one_is_no_damage),
 		T(it_gets_its_length_once_and_keeps_its_commits),
+		T(an_empty_database_beside_a_log_is_noticed),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

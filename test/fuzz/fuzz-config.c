@@ -81,7 +81,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	}
 	assert(config_write(c, out, &err) >= 0);
-	assert(config_load_fd(again, out, &err) >= 0);
+	assert(config_load_written(again, out, &err) >= 0);
 	assert(config_check(again, &err) >= 0);
 	same(c, again);
 	return 0;

@@ -114,6 +114,25 @@ def test_empty_means_unset_and_unknown_names_are_a_warning(servers):
     assert "SANDBOX_NO_SUCH_THING" in server.log()
 
 
+INTERNAL = {
+    "SANDBOX_ACCEPT_LOST": "1",
+    "SANDBOX_IMPORTED": "sandbox-base:latest",
+    "SANDBOX_EGRESS_POLICY_READ": "{",
+    "SANDBOX_TENANT_LIMITS_READ": "{",
+}
+
+
+@pytest.mark.parametrize("name", INTERNAL)
+def test_what_serve_tells_airlockd_is_unknown_to_the_operator(name, tmp_path):
+    warning = "airlock: warning: %s is not a known variable" % name
+    status, stderr = harness.serve_once({name: INTERNAL[name]}, ("serve", "--check"))
+    assert (status, stderr.strip()) == (0, warning)
+    file = tmp_path / "airlock.conf"
+    file.write_text("%s=%s\n" % (name, INTERNAL[name]))
+    status, stderr = harness.serve_once({}, ("serve", "--config", str(file), "--check"))
+    assert (status, stderr.strip()) == (0, warning)
+
+
 def test_the_file_is_read_and_the_environment_wins(tmp_path):
     file = tmp_path / "airlock.conf"
     file.write_text("# a comment\n\nSANDBOX_POOL=300\n")

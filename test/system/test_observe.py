@@ -7,6 +7,7 @@ import os
 import re
 import resource
 import socket
+import struct
 import time
 
 import pytest
@@ -245,6 +246,29 @@ def test_commands_and_answers_are_counted(measured):
     assert more("airlock_sessions_open") == 1
     measured.delete("/v1/sessions/" + session)
     assert scraped(measured).value("airlock_sessions_open") == before.value("airlock_sessions_open")
+
+
+def test_an_answer_that_nobody_hears_is_counted_as_such(measured):
+    session = measured.create()
+    route = "POST /v1/sessions/{session_id}/exec"
+
+    def counted(status):
+        return scraped(measured).value("airlock_http_requests_total", route=route, status=status)
+
+    heard, unheard = counted("200"), counted("499")
+    body = b'{"command": "sleep 1"}'
+    with socket.create_connection(("127.0.0.1", measured.port), 10) as s:
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        s.sendall(
+            b"POST /v1/sessions/%s/exec HTTP/1.1\r\nHost: x\r\nX-API-Key: %s\r\nContent-Length: %d\r\n\r\n%s"
+            % (session.encode(), KEYS["a"].encode(), len(body), body)
+        )
+        harness.wait_until(
+            lambda: measured.get("/v1/usage").json["commands_running"] == 1, "it runs"
+        )
+    harness.wait_until(lambda: counted("499") == unheard + 1, "it is over")
+    assert counted("200") == heard
+    measured.delete("/v1/sessions/" + session)
 
 
 def test_whatever_is_asked_for_makes_no_new_label(measured):

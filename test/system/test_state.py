@@ -130,6 +130,27 @@ def test_a_damaged_database_is_refused_and_kept_as_it_is(state, name, harm):
     assert contents(folder) == before
 
 
+def test_an_empty_database_is_refused_as_long_as_there_are_workspaces(state):
+    folder = state()
+    os.truncate(database(folder), 0)
+    for _ in range(2):
+        line = refused(folder)
+        assert "the database was there and empty, and 5 workspaces and snapshots are" in line
+        assert "airlock restore" in line and "--accept-lost" in line
+    with harness.Server(ENV, keep=True, state_dir=folder, arguments=["--accept-lost"]) as server:
+        assert server.get("/healthz", key=None).json["lost_volumes"] == 5
+    with harness.Server(ENV, keep=True, state_dir=folder) as server:
+        assert server.get("/healthz", key=None).json["lost_volumes"] == 5
+
+
+def test_an_empty_database_beside_its_log_is_damaged(state):
+    folder = state("killed")
+    os.truncate(database(folder), 0)
+    before = contents(folder)
+    assert database(folder) + " " + DAMAGED + "it is empty and its log" in refused(folder)
+    assert contents(folder) == before
+
+
 def test_a_newer_database_is_refused(state):
     folder = state()
     with contextlib.closing(sqlite3.connect(database(folder))) as db:

@@ -167,6 +167,31 @@ def test_an_upload_that_has_begun_is_taken():
         assert (answer.status, json.loads(answer.read())["size_bytes"]) == (200, 8)
 
 
+def test_a_request_that_is_still_on_its_way_in_holds_nothing_up():
+    with stopping() as server:
+        session = server.create()
+        half_a_head, half_a_body = server.connect(), server.connect()
+        half_a_head.sendall(b"GET /v1/usage HTTP/1.1\r\n")
+        half_a_body.sendall(
+            b"POST /v1/sessions/%s/exec HTTP/1.1\r\nHost: x\r\nX-API-Key: %s\r\n"
+            b"Content-Length: 20\r\nExpect: 100-continue\r\n\r\n"
+            % (session.encode(), KEYS["a"].encode())
+        )
+        # The server reads from here on.
+        assert half_a_body.recv(64).startswith(b"HTTP/1.1 100 ")
+        half_a_body.sendall(b"{")
+        began = time.monotonic()
+        term(server)
+        refused = harness.read_raw(half_a_body)
+        assert (refused.status, json.loads(refused.body)["code"]) == (503, "stopping")
+        server.process.wait(60)
+        assert time.monotonic() - began < 5
+        (event,) = events(server, "stopping")
+        assert event["requests"] == 0
+        half_a_head.close()
+        half_a_body.close()
+
+
 def worker_has_draft(server):
     """Whether some file of 4 bytes without a name, or hidden, is being written inside."""
     for pid, _ in harness.tenant_processes(server.number):

@@ -240,6 +240,7 @@ static void build_failed(struct pool *p, const char *why)
 	p->n_building--;
 	p->rt->pools.n_building--;
 	p->rt->pools.failed_in_row++;
+	p->rt->pools.failed_ms = clock_monotonic_ms();
 	log_event(LOG_ERROR, "build_failed", LOG_INT("tenant", p->tenant),
 		  LOG_STR("image", p->image), LOG_STR("why", why));
 	p->paused = true;
@@ -376,6 +377,23 @@ void pool_warm(struct pool *p)
 	pool_balance(p);
 }
 
+/* Until one is built the server is said to be without sandboxes, which a pool that nobody uses
+ * would never build. */
+static bool is_failing(const struct pool *p)
+{
+	return p->retry_ms > POOL_RETRY_MS && p->rt->pools.failed_in_row >= POOL_FAILS;
+}
+
+static void probe(struct pool *p)
+{
+	const struct pools *all = &p->rt->pools;
+
+	if (is_failing(p) && !p->rt->closing && p->rt->link.state == LINK_READY &&
+	    !all->n_building && (!p->egress || p->rt->host.gateway) &&
+	    clock_monotonic_ms() - all->failed_ms >= POOL_PROBE_MS)
+		build(p);
+}
+
 /* Comes every window while the pool holds something or was used, and after a failed build. */
 static void on_tick(struct deadline *d)
 {
@@ -383,7 +401,9 @@ static void on_tick(struct deadline *d)
 
 	p->paused = false;
 	pool_balance(p);
-	if (!p->tick.set && (p->n_ready || p->n_building || p->in_use || !is_idle(p)))
+	probe(p);
+	if (!p->tick.set &&
+	    (p->n_ready || p->n_building || p->in_use || !is_idle(p) || is_failing(p)))
 		deadline_set(&p->rt->deadlines, &p->tick, clock_monotonic_ms() + POOL_WINDOW_MS,
 			     on_tick);
 }

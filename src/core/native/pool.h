@@ -30,6 +30,8 @@
 #define POOL_RETRY_MAX_MS 5000
 /* Builds that fail one after the other until that is no accident. */
 #define POOL_FAILS 3u
+/* Then one is built to see whether it is over, when nobody asks for any. */
+#define POOL_PROBE_MS 30000
 
 struct pool_wait;
 
@@ -69,6 +71,7 @@ struct pools {
 	TAILQ_HEAD(pool_list, pool) list; /* most recently used first */
 	unsigned n_ready, n_building;	  /* of all */
 	unsigned failed_in_row;		  /* builds, of whatever pool */
+	int64_t failed_ms;		  /* when the last of them did */
 };
 
 /* NULL: not an image name. */

@@ -268,6 +268,46 @@ static void after_a_failed_build_the_next_try_is_delayed(void **state)
 	fake_stop(&f);
 }
 
+/* A server that keeps none ready, or that nobody uses, learns that it can make them again. */
+static void what_failed_is_tried_again_though_nobody_asks(void **state)
+{
+	struct native_config config = fake_config;
+	struct runtime_info info;
+	struct call calls[POOL_FAILS];
+	struct fake f;
+
+	config.pool = 0;
+	fake_start(&f, &config);
+	f.builds = false;
+	for (unsigned i = 0; i < POOL_FAILS; i++) {
+		start(&f, &calls[i], 1);
+		fake_fail_build(&f);
+		fake_turn(&f);
+		assert_string_equal(calls[i].slug, "no_capacity");
+	}
+	for (unsigned i = 0; i < 3; i++) {
+		for (int64_t ms = 0; ms < POOL_PROBE_MS - 1000; ms += 1000)
+			fake_advance(&f, 1000);
+		assert_int_equal(f.building, 0);
+		fake_advance(&f, POOL_WINDOW_MS + 1000);
+		assert_int_equal(f.building, 1);
+		runtime_info_get(f.rt, &info);
+		assert_true(info.builds_fail);
+		if (i < 2)
+			fake_fail_build(&f);
+		else
+			fake_build(&f);
+		fake_turn(&f);
+	}
+	runtime_info_get(f.rt, &info);
+	assert_false(info.builds_fail);
+	/* It is not kept. */
+	assert_int_equal(ready(&f), 0);
+	fake_advance(&f, 4 * POOL_PROBE_MS);
+	assert_int_equal(f.building, 0);
+	fake_stop(&f);
+}
+
 static void a_command_does_not_wait_for_that_delay(void **state)
 {
 	struct fake f;
@@ -433,6 +473,7 @@ int main(void)
 		cmocka_unit_test(waiters_take_whatever_comes_first_in_order),
 		cmocka_unit_test(a_failed_build_fails_the_first_waiter_alone),
 		cmocka_unit_test(after_a_failed_build_the_next_try_is_delayed),
+		cmocka_unit_test(what_failed_is_tried_again_though_nobody_asks),
 		cmocka_unit_test(a_command_does_not_wait_for_that_delay),
 		cmocka_unit_test(a_blank_sandbox_that_dies_is_replaced_but_not_at_once),
 		cmocka_unit_test(a_blank_sandbox_that_speaks_is_killed),

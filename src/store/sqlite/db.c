@@ -192,10 +192,14 @@ int db_run(struct db *db, enum db_statement which, struct err *err)
 
 /* The descriptor stays open as long as sqlite uses the file: closing any descriptor of a file drops
  * the process's fcntl locks on it, which are sqlite's. flock is another lock, and ours. */
-static int lock_file(const char *path, int *ret_fd, struct err *err)
+static int lock_file(const char *path, int *ret_fd, bool *ret_made, struct err *err)
 {
-	_cleanup_fd_ int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	_cleanup_fd_ int fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+	bool is_missing = fd < 0 && errno == ENOENT;
 	struct stat st;
+
+	if (is_missing)
+		fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return err_errno(err, "opening the state database %s", path);
@@ -211,6 +215,7 @@ static int lock_file(const char *path, int *ret_fd, struct err *err)
 					 path)
 			       : err_errno(err, "locking the state database %s", path);
 	*ret_fd = take_fd(&fd);
+	*ret_made = is_missing;
 	return 0;
 }
 
@@ -247,7 +252,29 @@ static int upgrade(struct db *db, uint64_t version, struct err *err)
 	return r;
 }
 
-static int check_schema(struct db *db, struct err *err)
+/* The number is in the file's header and sqlite's to keep, not to use. */
+#define MARK_EMPTIED "PRAGMA user_version=1"
+#define MARK_NOTHING "PRAGMA user_version=0"
+
+static int look_for_mark(struct db *db, struct err *err)
+{
+	char mark[32];
+	int r = query(db, "PRAGMA user_version", mark, sizeof(mark), err);
+
+	db->was_emptied = r >= 0 && strcmp(mark, "0") != 0;
+	return r;
+}
+
+int db_accept_emptied(struct db *db, struct err *err)
+{
+	int r = exec_text(db, MARK_NOTHING, err);
+
+	if (r >= 0)
+		db->was_emptied = false;
+	return r;
+}
+
+static int check_schema(struct db *db, bool made, struct err *err)
 {
 	char count[32], version[32];
 	uint64_t number;
@@ -256,7 +283,9 @@ static int check_schema(struct db *db, struct err *err)
 	if (r < 0)
 		return r;
 	if (strcmp(count, "0") == 0) {
-		r = exec_text(db, schema, err);
+		r = made ? 0 : exec_text(db, MARK_EMPTIED, err);
+		if (r >= 0)
+			r = exec_text(db, schema, err);
 		return r < 0 ? r : upgrade(db, 1, err);
 	}
 	r = query(db, "SELECT version FROM schema", version, sizeof(version), err);
@@ -299,7 +328,7 @@ static int prepare(struct db *db, struct err *err)
 	return 0;
 }
 
-static int set_up(struct db *db, const char *path, struct err *err)
+static int set_up(struct db *db, const char *path, bool made, struct err *err)
 {
 	int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW |
 		    SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_EXRESCODE;
@@ -314,7 +343,9 @@ static int set_up(struct db *db, const char *path, struct err *err)
 	if (r >= 0)
 		r = check_file(db, err);
 	if (r >= 0)
-		r = check_schema(db, err);
+		r = check_schema(db, made, err);
+	if (r >= 0)
+		r = look_for_mark(db, err);
 	if (r >= 0)
 		r = prepare(db, err);
 	/* Whoever only reads would learn at the first write that another program holds it. */
@@ -324,13 +355,14 @@ static int set_up(struct db *db, const char *path, struct err *err)
 int db_open(struct db *db, const char *path, struct err *err)
 {
 	struct db made = DB_CLOSED;
-	int r = lock_file(path, &made.lock_fd, err);
+	bool is_new;
+	int r = lock_file(path, &made.lock_fd, &is_new, err);
 
 	if (r < 0)
 		return r;
 	r = wal_check(path, err);
 	if (r >= 0)
-		r = set_up(&made, path, err);
+		r = set_up(&made, path, is_new, err);
 	if (r == -EUCLEAN)
 		err_wrap(err,
 			 "the state database %s is damaged; put a backup in its place (airlock "

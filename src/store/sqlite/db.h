@@ -49,11 +49,15 @@ struct db {
 	int lock_fd;	 /* owned: holds the lock against a second server; closed after sqlite */
 	sqlite3 *sqlite; /* owned */
 	sqlite3_stmt *statements[DB_STATEMENTS]; /* owned */
+	bool was_emptied; /* it was there without anything in it, and nobody has said yet that
+			     this is right; the file remembers it */
 };
 
 #define DB_CLOSED ((struct db){ .lock_fd = -1 })
 
 int db_open(struct db *db, const char *path, struct err *err);
+/* It is right. */
+int db_accept_emptied(struct db *db, struct err *err);
 void db_close(struct db *db);
 
 /* Binds by a letter each: t const char * (NULL: no value), i int64_t. */

@@ -24,6 +24,19 @@ static int clear_journal(struct db *db, struct op *op, struct err *err)
 	return journal(db, op, DB_CLEAR_JOURNAL, err);
 }
 
+/* A page is written, and the journal is as before. */
+static int probe(struct db *db, struct op *op, struct err *err)
+{
+	int r = add_journal(db, op, err);
+
+	return r < 0 ? r : clear_journal(db, op, err);
+}
+
+void store_probe(struct store *s)
+{
+	op_submit(s, op_new_list(probe, "probe", 1), NULL, NULL);
+}
+
 void store_add_journal(struct store *s, const char *ids, size_t n_ids, store_fn fn, void *data)
 {
 	op_submit(s, op_new_list(add_journal, ids, n_ids), fn, data);

@@ -62,6 +62,7 @@ static void op_free(struct op *op)
 static int commit(struct store *s, struct op *first, const struct op *end, bool *ret_begun,
 		  struct err *err)
 {
+	const int changes = sqlite3_total_changes(s->db.sqlite);
 	struct err ignored;
 	int r = db_run(&s->db, DB_BEGIN, err);
 
@@ -75,6 +76,9 @@ static int commit(struct store *s, struct op *first, const struct op *end, bool 
 	/* Some failures have rolled back by themselves already. */
 	if (r < 0 && !sqlite3_get_autocommit(s->db.sqlite))
 		db_run(&s->db, DB_ROLLBACK, &ignored);
+	/* Where nothing was to be written nothing was proved. */
+	if (r >= 0 && sqlite3_total_changes(s->db.sqlite) != changes)
+		atomic_store(&s->failing, false);
 	return r;
 }
 
@@ -85,18 +89,16 @@ static void write_batch(struct store *s, struct op_list *batch)
 
 	uv_mutex_lock(&s->db_lock);
 	int r = commit(s, batch->first, NULL, &begun, &err);
-	bool failing = r < 0;
 	for (struct op *op = batch->first; op && r < 0; op = op->next) {
 		/* Where none can begin, because another program holds the database, each would wait
 		 * as long as the first did. */
-		failing = !begun || commit(s, op, op->next, &begun, &err) < 0;
-		if (!failing)
+		if (begun && commit(s, op, op->next, &begun, &err) >= 0)
 			continue;
+		atomic_store(&s->failing, true);
 		op->err = mem_new(1, sizeof(err));
 		*op->err = err;
 		atomic_fetch_add(&s->errors, 1);
 	}
-	atomic_store(&s->failing, failing);
 	uv_mutex_unlock(&s->db_lock);
 }
 
@@ -229,6 +231,19 @@ void store_close(struct store *s, void (*closed)(void *data), void *data)
 	uv_mutex_unlock(&s->queue_lock);
 	if (!s->running)
 		uv_async_send(&s->async);
+}
+
+bool store_was_emptied(const struct store *s)
+{
+	return s->db.was_emptied;
+}
+
+int store_accept_emptied(struct store *s, struct err *err)
+{
+	store_lock(s);
+	int r = db_accept_emptied(&s->db, err);
+	store_unlock(s);
+	return r;
 }
 
 uint64_t store_errors(const struct store *s)

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -118,6 +119,15 @@ static bool is_sound(struct wal *w)
 	return !goes_on_after_commit(w, at);
 }
 
+/* sqlite would delete the log of a database that has no page. */
+static bool is_cut_off(const char *database, int fd)
+{
+	struct stat of_database, log;
+
+	return stat(database, &of_database) == 0 && of_database.st_size == 0 &&
+	       fstat(fd, &log) == 0 && log.st_size > HEAD;
+}
+
 int wal_check(const char *database, struct err *err)
 {
 	_cleanup_free_ char *path = mem_printf("%s-wal", database);
@@ -127,6 +137,8 @@ int wal_check(const char *database, struct err *err)
 		return errno == ENOENT ? 0 : err_errno(err, "%s", path);
 	_cleanup_free_ struct wal *w = mem_new(1, sizeof(*w));
 	w->fd = fd;
+	if (is_cut_off(database, fd))
+		return err_set(err, EUCLEAN, "it is empty and its log %s is not", path);
 	if (!is_sound(w))
 		return err_set(err, EUCLEAN, "its log %s has lost what was committed", path);
 	return 0;
