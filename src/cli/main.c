@@ -17,7 +17,7 @@ static const struct cli_command commands[] = {
 	{ "sandbox", "create|list|show|exec|rm|egress|snapshot|restore|fork|import",
 	  "sandboxes of a server", cmd_sandbox },
 	{ "snapshots", "list|rm", "stored copies of files", cmd_snapshots },
-	{ "files", "read|write|put|get|archive", "files in a sandbox", cmd_files },
+	{ "files", "read|write|put|get|archive|list|rm|mv|mkdir", "files in a sandbox", cmd_files },
 	{ "keys",
 	  "[--admin] [--json] list [--tenant T] | create [--name N] [--tenant T] | revoke KEY_ID",
 	  "keys of a server", cmd_keys },
