@@ -6,13 +6,12 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "cli/cli.h"
+#include "cli/state.h"
 #include "store/copy.h"
 
-#define STATE_DIR "/var/lib/airlock"
-
 struct backup_opts {
-	const char *state_dir, *database;
+	struct state_choice state;
+	const char *database;
 };
 
 /* The one file name of the command; 0, or the exit status of wrong use. */
@@ -20,7 +19,7 @@ static int take_file(const struct cli_command *self, struct backup_opts *o, int 
 		     const char **ret)
 {
 	const struct opt opts[] = {
-		{ "state-dir", 0, OPT_TEXT, &o->state_dir, 0, 0 },
+		STATE_OPTS(o->state),
 		{ "database", 0, OPT_TEXT, &o->database, 0, 0 },
 	};
 	struct err err;
@@ -28,7 +27,7 @@ static int take_file(const struct cli_command *self, struct backup_opts *o, int 
 
 	if (at < 0)
 		return cli_usage(self, "%s", err.text);
-	if (argc - at != 1 || (o->state_dir && o->database))
+	if (argc - at != 1 || (o->database && (o->state.dir || o->state.config)))
 		return cli_usage(self, NULL);
 	*ret = argv[at];
 	return 0;
@@ -37,12 +36,12 @@ static int take_file(const struct cli_command *self, struct backup_opts *o, int 
 /* Owned by the caller; NULL: *err says why. */
 static char *database_of(const struct backup_opts *o, struct err *err)
 {
-	const char *variable = getenv("SANDBOX_STATE_DIR");
-	const char *dir = o->state_dir ? o->state_dir : variable;
-	_cleanup_free_ char *path =
-		o->database ? mem_dup(o->database)
-			    : mem_printf("%s/state/airlock.db", dir && *dir ? dir : STATE_DIR);
+	_cleanup_free_ char *dir = o->database ? NULL : state_find(&o->state, err);
+	_cleanup_free_ char *path = NULL;
 
+	if (!dir && !o->database)
+		return NULL;
+	path = dir ? mem_printf("%s/state/airlock.db", dir) : mem_dup(o->database);
 	if (path[0] != '/') {
 		err_set(err, EINVAL, "'%s' is not an absolute path", path);
 		return NULL;

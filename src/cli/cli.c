@@ -150,3 +150,25 @@ int opt_parse(const struct opt *opts, size_t n, int argc, char **argv, struct er
 	}
 	return i;
 }
+
+int opt_words(const struct cli_command *self, const struct opt *opts, size_t n_opts, int argc,
+	      char **argv, int min, int max, const char **ret)
+{
+	bool plain = false;
+	struct err err;
+	int n = 0;
+
+	for (int i = 0; i < argc || n < min;) {
+		int at = plain ? 0 : opt_parse(opts, n_opts, argc - i, argv + i, &err);
+		if (at < 0)
+			return cli_usage(self, "%s", err.text);
+		i += at;
+		plain = plain || (at > 0 && strcmp(argv[i - 1], "--") == 0);
+		if (i == argc && n >= min)
+			break;
+		if (i == argc || n == max)
+			return cli_usage(self, NULL);
+		ret[n++] = argv[i++];
+	}
+	return 0;
+}

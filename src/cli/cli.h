@@ -65,6 +65,12 @@ struct opt {
  * that word; negative: *err says what is wrong. "--name value", "--name=value", "-x value". */
 int opt_parse(const struct opt *opts, size_t n, int argc, char **argv, struct err *err);
 
+/* All of a command's words: min to max of them, with the options before, between and after ("--"
+ * ends those for good). ret has room for max; those not given stay as they are. Returns 0, or the
+ * exit status of wrong use, which has been printed. */
+int opt_words(const struct cli_command *self, const struct opt *opts, size_t n_opts, int argc,
+	      char **argv, int min, int max, const char **ret);
+
 /* ---- The commands ---- */
 
 int cmd_serve(const struct cli_command *self, int argc, char **argv);

@@ -14,6 +14,7 @@
 #include "base/num.h"
 #include "cli/doctor.h"
 #include "cli/paths.h"
+#include "cli/state.h"
 
 /* Settings of the kernel that a sandbox does not depend on, but that shut doors behind it. */
 static const struct knob {
@@ -203,9 +204,13 @@ static void probe_root(struct probe_finding *f)
 /* Of the state directory that is used when nothing else is said. */
 static void probe_lost(struct probe_finding *f)
 {
-	const char *dir = getenv("SANDBOX_STATE_DIR");
-	_cleanup_free_ char *path =
-		mem_printf("%s/state/lost-volumes", dir && *dir ? dir : "/var/lib/airlock");
+	struct err err;
+	_cleanup_free_ char *dir = state_find(&(struct state_choice){ 0 }, &err);
+	if (!dir) {
+		probe_say(f, PROBE_UNKNOWN, "run `airlock doctor` as root", "%.250s", err.text);
+		return;
+	}
+	_cleanup_free_ char *path = mem_printf("%s/state/lost-volumes", dir);
 	/* The folder is user airlock's. */
 	int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	struct stat st;

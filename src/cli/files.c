@@ -3,6 +3,7 @@
 #include "cli/cli.h"
 #include "cli/client.h"
 #include "cli/transfer.h"
+#include "cli/tree.h"
 
 typedef int transfer_fn(struct client *c, const char *id, const char *from, const char *to,
 			struct err *err);
@@ -62,6 +63,10 @@ int cmd_files(const struct cli_command *self, int argc, char **argv)
 		{ "files put", "ID PATH [LOCAL]", "", files_put },
 		{ "files get", "ID PATH [LOCAL]", "", files_get },
 		{ "files archive", "ID PATH [LOCAL]", "", files_archive },
+		{ "files list", "[--depth N] [--json] ID [PATH]", "", tree_list },
+		{ "files rm", "[-r] [-f] ID PATH", "", tree_rm },
+		{ "files mv", "[--replace] ID FROM TO", "", tree_mv },
+		{ "files mkdir", "[-p] ID PATH", "", tree_mkdir },
 	};
 
 	(void)self;

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "cli/cli.h"
+#include "cli/state.h"
 
 static const struct cli_command commands[] = {
 	{ "serve", "[--config FILE] [--check] [--accept-lost]", "start the server (as root)",
@@ -17,7 +17,7 @@ static const struct cli_command commands[] = {
 	{ "sandbox", "create|list|show|exec|rm|egress|snapshot|restore|fork|import",
 	  "sandboxes of a server", cmd_sandbox },
 	{ "snapshots", "list|rm", "stored copies of files", cmd_snapshots },
-	{ "files", "read|write|put|get|archive", "files in a sandbox", cmd_files },
+	{ "files", "read|write|put|get|archive|list|rm|mv|mkdir", "files in a sandbox", cmd_files },
 	{ "keys",
 	  "[--admin] [--json] list [--tenant T] | create [--name N] [--tenant T] | revoke KEY_ID",
 	  "keys of a server", cmd_keys },
@@ -29,9 +29,9 @@ static const struct cli_command commands[] = {
 	{ "status", "[--json]", "sessions, pool, volume and last errors", cmd_status },
 	{ "doctor", "[--json]", "what this host can enforce", cmd_doctor },
 	{ "image", "ls|build|import|rm", "what sandboxes start from", cmd_image },
-	{ "backup", "[--state-dir DIR | --database PATH] FILE",
+	{ "backup", "[" STATE_USAGE " | --database PATH] FILE",
 	  "copy the database of a server, running or not (as root)", cmd_backup },
-	{ "restore", "[--state-dir DIR | --database PATH] FILE",
+	{ "restore", "[" STATE_USAGE " | --database PATH] FILE",
 	  "put such a copy in its place (as root)", cmd_restore },
 	{ "volume", "show|grow|purge", "where workspaces lie (as root)", cmd_volume },
 };

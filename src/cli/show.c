@@ -32,9 +32,14 @@ void show_json(const json_t *json)
 	putchar('\n');
 }
 
+void show_json_part(const json_t *json)
+{
+	json_dump_callback(json, put_json, stdout, JSON_COMPACT | JSON_ENCODE_ANY);
+}
+
 void show_json_line(const json_t *json)
 {
-	json_dump_callback(json, put_json, stdout, JSON_COMPACT);
+	show_json_part(json);
 	putchar('\n');
 }
 
@@ -129,12 +134,17 @@ void show_list(FILE *to, const char *title, const json_t *list)
 
 void show_table(const json_t *list, const struct show_column *columns, size_t n)
 {
-	const json_t *entry;
-	size_t i;
-
 	for (size_t k = 0; k < n; k++)
 		printf("%-*s%s", k + 1 < n ? columns[k].width : 0, columns[k].title,
 		       k + 1 < n ? " " : "\n");
+	show_rows(list, columns, n);
+}
+
+void show_rows(const json_t *list, const struct show_column *columns, size_t n)
+{
+	const json_t *entry;
+	size_t i;
+
 	json_array_foreach((json_t *)(uintptr_t)list, i, entry)
 	{
 		for (size_t k = 0; k < n; k++) {

@@ -13,29 +13,6 @@
 
 #define FORKS_MAX 16
 
-/* The words of a command: options before and after so many others. Returns 0 with ret filled, or
- * the exit status of wrong use. */
-static int take_words(const struct cli_command *self, const struct opt *opts, size_t n_opts,
-		      int argc, char **argv, int n, const char **ret)
-{
-	struct err err;
-
-	for (int i = 0; i <= n; i++) {
-		int at = opt_parse(opts, n_opts, argc, argv, &err);
-		if (at < 0)
-			return cli_usage(self, "%s", err.text);
-		argc -= at;
-		argv += at;
-		if (i < n && argc) {
-			ret[i] = *argv++;
-			argc--;
-		} else if (i < n || argc) {
-			return cli_usage(self, NULL);
-		}
-	}
-	return 0;
-}
-
 static void set_text(json_t *body, const char *name, const char *text)
 {
 	if (text)
@@ -92,7 +69,7 @@ int snapshots_take(const struct cli_command *self, int argc, char **argv)
 	};
 	json_t *answer, *body;
 	struct err err;
-	int status = take_words(self, opts, ARRAY_SIZE(opts), argc, argv, 1, &id);
+	int status = opt_words(self, opts, ARRAY_SIZE(opts), argc, argv, 1, 1, &id);
 
 	if (status)
 		return status;
@@ -114,7 +91,7 @@ int snapshots_restore(const struct cli_command *self, int argc, char **argv)
 	};
 	json_t *answer, *body;
 	struct err err;
-	int status = take_words(self, opts, ARRAY_SIZE(opts), argc, argv, 2, words);
+	int status = opt_words(self, opts, ARRAY_SIZE(opts), argc, argv, 2, 2, words);
 
 	if (status)
 		return status;
@@ -137,7 +114,7 @@ int snapshots_import(const struct cli_command *self, int argc, char **argv)
 	};
 	json_t *answer, *body;
 	struct err err;
-	int status = take_words(self, opts, ARRAY_SIZE(opts), argc, argv, 2, words);
+	int status = opt_words(self, opts, ARRAY_SIZE(opts), argc, argv, 2, 2, words);
 
 	if (status)
 		return status;
@@ -164,7 +141,7 @@ int snapshots_fork(const struct cli_command *self, int argc, char **argv)
 	json_t *answer, *entry;
 	struct err err;
 	size_t i;
-	int status = take_words(self, opts, ARRAY_SIZE(opts), argc, argv, 1, &id);
+	int status = opt_words(self, opts, ARRAY_SIZE(opts), argc, argv, 1, 1, &id);
 
 	if (status)
 		return status;
@@ -194,7 +171,7 @@ static int snapshots_list(const struct cli_command *self, int argc, char **argv)
 	const struct opt opts[] = { { "json", 0, OPT_FLAG, &json, 0, 0 } };
 	json_t *answer;
 	struct err err;
-	int status = take_words(self, opts, ARRAY_SIZE(opts), argc, argv, 0, NULL);
+	int status = opt_words(self, opts, ARRAY_SIZE(opts), argc, argv, 0, 0, NULL);
 
 	if (status)
 		return status;

@@ -133,6 +133,49 @@ static void a_list_option_is_bounded(void **state)
 	assert_int_equal(opt_parse(&opt, 1, 2 * OPT_LIST_MAX + 2, argv, &err), -E2BIG);
 }
 
+static void words_may_have_options_around_them(void **state)
+{
+	static const struct {
+		const char *line;
+		int status;
+		const char *first, *second;
+		bool flag;
+	} rows[] = {
+		{ "a b", 0, "a", "b", false },
+		{ "-f a b", 0, "a", "b", true },
+		{ "a -f b", 0, "a", "b", true },
+		{ "a b -f", 0, "a", "b", true },
+		{ "a", 0, "a", "second", false },
+		{ "a -- -f", 0, "a", "-f", false },
+		{ "-- -f -x", 0, "-f", "-x", false },
+		{ "a -f --", 0, "a", "second", true },
+		{ "-f", EXIT_USAGE, NULL, NULL, false },
+		{ "a b c", EXIT_USAGE, NULL, NULL, false },
+		{ "a -- b -f", EXIT_USAGE, NULL, NULL, false },
+		{ "a -x", EXIT_USAGE, NULL, NULL, false },
+	};
+	static const struct cli_command self = { "thing", "[-f] A [B]", "", NULL };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		const char *words[2] = { "first", "second" };
+		bool flag = false;
+		const struct opt opt = { "flag", 'f', OPT_FLAG, &flag, 0, 0 };
+		char copy[64], *argv[8];
+		int argc = 0;
+		snprintf(copy, sizeof(copy), "%s", rows[i].line);
+		for (char *word = strtok(copy, " "); word; word = strtok(NULL, " "))
+			argv[argc++] = word;
+		assert_int_equal(opt_words(&self, &opt, 1, argc, argv, 1, 2, words),
+				 rows[i].status);
+		if (rows[i].status)
+			continue;
+		assert_string_equal(words[0], rows[i].first);
+		assert_string_equal(words[1], rows[i].second);
+		assert_int_equal(flag, rows[i].flag);
+	}
+}
+
 /* ---- Tables ---------------------------------------------------------------------------------- */
 
 static int ran_with;
@@ -309,6 +352,7 @@ int main(void)
 		cmocka_unit_test(options_take_their_values),
 		cmocka_unit_test(wrong_options_say_what_is_wrong),
 		cmocka_unit_test(a_list_option_is_bounded),
+		cmocka_unit_test(words_may_have_options_around_them),
 		cmocka_unit_test(a_command_is_found_after_its_prefix),
 		cmocka_unit_test(quoted_words_come_out_of_a_shell_as_they_were),
 		cmocka_unit_test(an_assignment_takes_its_value_or_the_callers_variable),

@@ -31,11 +31,10 @@
 #include "base/limits.h"
 #include "base/mem.h"
 #include "base/num.h"
-#include "cli/cli.h"
 #include "cli/servers.h"
+#include "cli/state.h"
 #include "launcher/volume.h"
 
-#define STATE_DIR "/var/lib/airlock"
 /* So much stays free on the disk below. */
 #define KEEP_FREE (256 * MIB)
 
@@ -78,13 +77,15 @@ static int launcher_at(const char *dir)
 	return pid;
 }
 
-static int place_find(struct place *p, const char *dir, struct err *err)
+static int place_find(struct place *p, const struct state_choice *choice, struct err *err)
 {
-	const char *variable = getenv("SANDBOX_STATE_DIR");
-	const char *wanted = dir ? dir : variable && variable[0] ? variable : STATE_DIR;
+	_cleanup_free_ char *wanted = NULL;
 
 	if (geteuid() != 0)
 		return err_set(err, EPERM, "this needs root");
+	wanted = state_find(choice, err);
+	if (!wanted)
+		return -err->code;
 	p->dir = realpath(wanted, NULL);
 	if (!p->dir)
 		return err_errno(err, "the state directory %s", wanted);
@@ -210,10 +211,9 @@ static void print_report(const json_t *r)
 static int volume_show(const struct cli_command *self, int argc, char **argv)
 {
 	__attribute__((cleanup(place_close))) struct place p = PLACE;
-	const char *dir = NULL;
+	struct state_choice state = { 0 };
 	bool json = false;
-	const struct opt opts[] = { { "state-dir", 0, OPT_TEXT, &dir, 0, 0 },
-				    { "json", 0, OPT_FLAG, &json, 0, 0 } };
+	const struct opt opts[] = { STATE_OPTS(state), { "json", 0, OPT_FLAG, &json, 0, 0 } };
 	json_t *r = NULL;
 	struct err err;
 	int at = opt_parse(opts, ARRAY_SIZE(opts), argc, argv, &err);
@@ -222,7 +222,8 @@ static int volume_show(const struct cli_command *self, int argc, char **argv)
 		return cli_usage(self, "%s", err.text);
 	if (at != argc)
 		return cli_usage(self, NULL);
-	if (place_find(&p, dir, &err) < 0 || place_open(&p, &err) < 0 || report(&p, &r, &err) < 0)
+	if (place_find(&p, &state, &err) < 0 || place_open(&p, &err) < 0 ||
+	    report(&p, &r, &err) < 0)
 		return cli_fail(&err);
 	if (json) {
 		json_dumpf(r, stdout, JSON_INDENT(2));
@@ -297,8 +298,8 @@ static int volume_grow(const struct cli_command *self, int argc, char **argv)
 {
 	__attribute__((cleanup(place_close))) struct place p = PLACE;
 	_cleanup_fd_ int loop = -1;
-	const char *dir = NULL;
-	const struct opt opts[] = { { "state-dir", 0, OPT_TEXT, &dir, 0, 0 } };
+	struct state_choice state = { 0 };
+	const struct opt opts[] = { STATE_OPTS(state) };
 	uint64_t size = 0;
 	struct statvfs fs;
 	struct err err;
@@ -311,7 +312,7 @@ static int volume_grow(const struct cli_command *self, int argc, char **argv)
 	if (!parse_size(argv[at], &size))
 		return cli_usage(self, "'%s' is no size: 40G is one, and the size of all of it",
 				 argv[at]);
-	if (place_find(&p, dir, &err) < 0)
+	if (place_find(&p, &state, &err) < 0)
 		return cli_fail(&err);
 	if (p.img < 0) {
 		err_set(&err, ENOTSUP, "plain directories have the size of the disk they lie on");
@@ -380,10 +381,9 @@ static int purge(struct place *p, FILE *list, bool really, struct err *err)
 static int volume_purge(const struct cli_command *self, int argc, char **argv)
 {
 	__attribute__((cleanup(place_close))) struct place p = PLACE;
-	const char *dir = NULL;
+	struct state_choice state = { 0 };
 	bool really = false;
-	const struct opt opts[] = { { "state-dir", 0, OPT_TEXT, &dir, 0, 0 },
-				    { "yes", 0, OPT_FLAG, &really, 0, 0 } };
+	const struct opt opts[] = { STATE_OPTS(state), { "yes", 0, OPT_FLAG, &really, 0, 0 } };
 	struct err err;
 	int at = opt_parse(opts, ARRAY_SIZE(opts), argc, argv, &err);
 
@@ -391,7 +391,7 @@ static int volume_purge(const struct cli_command *self, int argc, char **argv)
 		return cli_usage(self, "%s", err.text);
 	if (at != argc)
 		return cli_usage(self, NULL);
-	if (place_find(&p, dir, &err) < 0)
+	if (place_find(&p, &state, &err) < 0)
 		return cli_fail(&err);
 	if (p.launcher) {
 		err_set(&err, EBUSY, "a server runs on %s; stop it first", p.dir);
@@ -422,9 +422,9 @@ static int volume_purge(const struct cli_command *self, int argc, char **argv)
 int cmd_volume(const struct cli_command *self, int argc, char **argv)
 {
 	static const struct cli_command table[] = {
-		{ "volume show", "[--state-dir DIR] [--json]", "", volume_show },
-		{ "volume grow", "[--state-dir DIR] SIZE", "", volume_grow },
-		{ "volume purge", "[--state-dir DIR] [--yes]", "", volume_purge },
+		{ "volume show", "[" STATE_USAGE "] [--json]", "", volume_show },
+		{ "volume grow", "[" STATE_USAGE "] SIZE", "", volume_grow },
+		{ "volume purge", "[" STATE_USAGE "] [--yes]", "", volume_purge },
 	};
 
 	(void)self;

@@ -36,8 +36,6 @@ struct config {
 	const char *templates[CONFIG_TEMPLATES_MAX];
 };
 
-/* NULL: unset. */
-const char *config_value(const struct config *c, const char *name);
 /* Opens a regular file for reading. */
 int config_open_file(const char *path, int *ret_fd, struct err *err);
 /* A whole small file as text; a NUL inside is refused. */

@@ -46,6 +46,8 @@ int config_load_fd(struct config *c, int fd, struct err *err);
 int config_load_written(struct config *c, int fd, struct err *err);
 /* Sets one variable unless it is set already. */
 void config_set(struct config *c, const char *name, struct str value);
+/* What was loaded for a known name, whether it was checked or not; NULL: unset. */
+const char *config_value(const struct config *c, const char *name);
 
 /* Checks every value; after success the settings are valid. */
 int config_check(struct config *c, struct err *err);

@@ -4,6 +4,7 @@
 import json
 import os
 import re
+import subprocess
 
 import pytest
 
@@ -230,3 +231,132 @@ def test_a_second_server_on_the_same_state_directory_is_refused(server):
 def test_a_port_that_is_taken(server):
     status, stderr = harness.serve_once({"SANDBOX_LISTEN": "127.0.0.1:%d" % server.port})
     assert status == 78 and stderr.startswith("airlock: SANDBOX_LISTEN: ")
+
+
+# ---- The commands beside the server ------------------------------------------------------------
+
+AIRLOCK = os.path.join(harness.BUILD, "airlock")
+
+
+def ask(words, variable=None, etc=None, root=True):
+    """One run of airlock; etc stands where /etc is and /var/lib has nothing in it then, so that no
+    server of this host is meant. root=False gives up root."""
+    words = [AIRLOCK, *words]
+    if not root:
+        words = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *words]
+    if etc:
+        mount = 'mount --bind "$0" /etc && mount -t tmpfs none /var/lib && exec "$@"'
+        words = ["unshare", "-m", "sh", "-c", mount, str(etc), *words]
+    return subprocess.run(
+        words, env=harness.environment(SANDBOX_STATE_DIR=variable), stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60, text=True,
+    )
+
+
+@pytest.fixture
+def etc(tmp_path):
+    """An /etc whose airlock.conf is written by configure."""
+    folder = tmp_path / "etc"
+    (folder / "airlock").mkdir(parents=True)
+    return folder
+
+
+def configure(folder, text, mode=0o600):
+    file = folder / "airlock" / "airlock.conf"
+    file.write_text(text)
+    file.chmod(mode)
+    return str(file)
+
+
+HOST_COMMANDS = [
+    ["backup"], ["restore"], ["volume", "show"], ["volume", "grow"], ["volume", "purge"],
+]
+
+
+@pytest.fixture(params=HOST_COMMANDS, ids=" ".join)
+def looked_in(request, tmp_path):
+    """Which of the folders (one, two ...) a command looked in: none is a state directory, so it says."""
+    last = {"grow": ["1G"], "backup": [str(tmp_path / "copy")], "restore": [str(tmp_path / "none")]}
+    (tmp_path / "none").write_text("")
+    for name in ("one", "two", "three"):
+        (tmp_path / name).mkdir()
+
+    def look(*options, **how):
+        words = [*request.param, *options, *last.get(request.param[-1], [])]
+        ran = ask(words, **how)
+        assert (ran.returncode, ran.stdout) == (1, ""), ran
+        named = re.findall(r"%s/(\w+)" % tmp_path, ran.stderr) + re.findall("/var/lib/airlock", ran.stderr)
+        return [name for name in named if name != "none"] or ran.stderr
+
+    return look
+
+
+def test_the_option_beats_the_environment_and_that_the_file(looked_in, tmp_path, etc):
+    one, two, three = (str(tmp_path / name) for name in ("one", "two", "three"))
+    configure(etc, "# a comment\nSANDBOX_API_KEY=%s\nSANDBOX_STATE_DIR=%s\n" % ("x" * 40, three))
+    named = tmp_path / "named.conf"
+    named.write_text("SANDBOX_STATE_DIR=%s\n" % one)
+    assert looked_in(etc=etc) == ["three"]
+    assert looked_in("--config", str(named), etc=etc) == ["one"]
+    assert looked_in(etc=etc, variable=two) == ["two"]
+    assert looked_in("--config", str(named), etc=etc, variable=two) == ["two"]
+    assert looked_in("--state-dir", one, etc=etc, variable=two) == ["one"]
+
+
+def test_a_file_that_names_no_folder_leaves_the_usual_one(looked_in, etc, tmp_path):
+    one = str(tmp_path / "one")
+    assert "/var/lib/airlock" in looked_in(etc=etc)
+    configure(etc, "SANDBOX_POOL=3\n#SANDBOX_STATE_DIR=%s\n" % one)
+    assert "/var/lib/airlock" in looked_in(etc=etc)
+
+
+def test_a_file_is_an_error_only_when_it_is_needed(looked_in, etc, tmp_path):
+    one = str(tmp_path / "one")
+    for text, mode, said in (
+        ("SANDBOX_STATE_DIR=%s\n" % one, 0o666, "can be written by everybody; chmod o-w"),
+        ("no assignment\n", 0o600, "line 1"),
+    ):
+        configure(etc, text, mode)
+        refused = looked_in(etc=etc)
+        assert refused.startswith("airlock: /etc/airlock/airlock.conf: ") and said in refused
+        assert "SANDBOX_STATE_DIR in the environment goes before that file" in refused
+        assert looked_in(etc=etc, variable=one) == ["one"]
+        assert looked_in("--state-dir", one, etc=etc) == ["one"]
+    assert looked_in("--config", "/nonexistent").startswith(
+        "airlock: /nonexistent: cannot be opened: No such file or directory; "
+    )
+
+
+def test_who_may_not_read_the_file_is_told(etc, tmp_path):
+    configure(etc, "SANDBOX_STATE_DIR=%s\n" % tmp_path)
+    ran = ask(["backup", "/nonexistent/copy"], etc=etc, root=False)
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert ran.stderr == (
+        "airlock: /etc/airlock/airlock.conf: cannot be opened: Permission denied; "
+        "SANDBOX_STATE_DIR in the environment goes before that file\n"
+    )
+    ran = ask(["backup", "--database", "/nonexistent/db", "/nonexistent/copy"], etc=etc, root=False)
+    assert ran.returncode == 1 and "airlock.conf" not in ran.stderr
+
+
+def test_an_installed_server_is_found_by_its_file(servers, etc, tmp_path):
+    server = servers.get({})
+    configure(etc, "SANDBOX_STATE_DIR=%s\n" % server.state_dir)
+    assert ask(["backup", str(tmp_path / "copy")], etc=etc).returncode == 0
+    assert (tmp_path / "copy").stat().st_size > 0
+    shown = json.loads(ask(["volume", "show", "--json"], etc=etc).stdout)
+    assert shown["state_dir"] == server.state_dir
+
+
+def test_doctor_looks_for_lost_volumes_there(etc, tmp_path):
+    def found(**how):
+        layers = json.loads(ask(["doctor", "--json"], etc=etc, **how).stdout)["layers"]
+        return [(l["verdict"], l["found"]) for l in layers if l["layer"] == "lost volumes"][0]
+
+    configure(etc, "SANDBOX_STATE_DIR=%s\n" % tmp_path)
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "lost-volumes").write_text("one\ntwo\n")
+    assert found() == ("note", "2 that the database did not explain at the last start")
+    assert found(variable=str(tmp_path / "state")) == ("ok", "none")
+    verdict, text = found(root=False)
+    assert verdict == "unknown" and "airlock.conf: cannot be opened: Permission denied" in text
