@@ -2,11 +2,13 @@
 """The clean stop: what runs may end, nothing new begins, and the log says what is waited for."""
 
 import contextlib
+import fcntl
 import http.client
 import json
 import os
 import signal
 import subprocess
+import termios
 import threading
 import time
 
@@ -282,23 +284,46 @@ def test_a_second_signal_ends_the_waiting():
         assert time.monotonic() - began < 5
 
 
+class AtTerminal(harness.Server):
+    """In the foreground of a terminal that stops whoever writes to it from the background."""
+
+    def popen(self, **_):
+        self.terminal, theirs = os.openpty()
+        modes = termios.tcgetattr(theirs)
+        modes[1] &= ~termios.OPOST
+        modes[3] = modes[3] & ~termios.ECHO | termios.TOSTOP
+        termios.tcsetattr(theirs, termios.TCSANOW, modes)
+        try:
+            return super().popen(
+                stdin=theirs,
+                stdout=theirs,
+                stderr=theirs,
+                start_new_session=True,
+                preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+            )
+        finally:
+            os.close(theirs)
+            threading.Thread(target=self._write_log).start()
+
+    def _write_log(self):
+        # EIO once nobody has the other side any more.
+        with open(self.log_path, "ab", buffering=0) as log, contextlib.suppress(OSError):
+            while True:
+                log.write(os.read(self.terminal, 65536))
+        os.close(self.terminal)
+
+
 def test_ctrl_c_of_a_terminal_lets_commands_end_too():
     """The terminal signals every process of its foreground group."""
     why = harness.runnable()
     if why:
         pytest.skip(why)
-    server = harness.Server({"SANDBOX_STOP_SECONDS": None})
-    wrapper = os.path.join(harness.state_dirs().root, "own-group")
-    with open(wrapper, "w") as script:
-        script.write('#!/bin/sh\nexec setsid "%s" "$@"\n' % server.program)
-    os.chmod(wrapper, 0o755)
-    server.program = wrapper
-    with server:
+    with AtTerminal({"SANDBOX_STOP_SECONDS": None}) as server:
         session = server.create()
         with harness.in_background(server.exec, session, WAITS, 55) as result:
             shell = harness.wait_until(lambda: waiting_shell(server), "it waits")
             pids = set(server.processes())
-            os.killpg(server.process.pid, signal.SIGINT)
+            os.write(server.terminal, b"\x03")
             harness.wait_until(lambda: events(server, "stopping"), "it stops")
             assert server.get("/healthz", key=None).status == 503
             assert {name for _, name, _ in pids} <= {name for _, name, _ in server.processes()}
