@@ -231,14 +231,7 @@ class Server:
     def start(self):
         began = time.monotonic()
         with open(self.log_path, "ab") as log:
-            self.process = subprocess.Popen(
-                [self.program, "serve", *self.arguments],
-                env=self.env,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                cwd="/",
-            )
+            self.process = self.popen(stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         try:
             within(self._healthy_or_dead, START_SECONDS, "the server is healthy")
         except AssertionError:
@@ -252,6 +245,11 @@ class Server:
         self.start_seconds = time.monotonic() - began
         self.number = server_number(self.process.pid)
         return self
+
+    def popen(self, **more):
+        return subprocess.Popen(
+            [self.program, "serve", *self.arguments], env=self.env, cwd="/", **more
+        )
 
     def _healthy_or_dead(self):
         if self.process.poll() is not None:

@@ -5,12 +5,12 @@
 #include <stdio.h>
 
 #include "api/route.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/mem.h"
 
 #define LABELS_MAX 160u
 #define LOG_FIELDS_MAX 8u
-#define OUTER_ID_MAX 64
 /* Whatever the answer was, nobody heard it. The number is what nginx uses for that. */
 #define GONE 499
 
@@ -66,7 +66,7 @@ static bool is_failure(const struct http_answered *a)
 
 static void log_answer(const struct http_answered *a)
 {
-	char route[LABELS_MAX], outer[OUTER_ID_MAX + 1];
+	char route[LABELS_MAX], outer[LIMIT_OUTER_ID + 1];
 	struct log_field fields[LOG_FIELDS_MAX + 1] = {
 		LOG_STR("request", a->id),
 		LOG_STR("route", route_text(a->note.route, route, sizeof(route))),

@@ -18,6 +18,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "cli/cli.h"
+#include "cli/nameserver.h"
 #include "cli/paths.h"
 #include "daemon/config.h"
 
@@ -52,13 +53,28 @@ static void print_warning(void *data, const char *text)
 	fprintf(stderr, "airlock: warning: %s\n", text);
 }
 
-static int copy_text(char *to, size_t size, const char *from, const char *name, struct err *err)
+/* from NULL: it is not set. */
+static int put_text(struct serve_settings *s, enum serve_text which, const char *from,
+		    struct err *err)
 {
-	size_t len = strlen(from);
+	static const char *const names[SERVE_TEXTS] = {
+		[SERVE_STATE_DIR] = "SANDBOX_STATE_DIR",
+		[SERVE_LISTEN] = "SANDBOX_LISTEN",
+		[SERVE_METRICS_LISTEN] = "SANDBOX_METRICS_LISTEN",
+		[SERVE_VOLUMES] = "SANDBOX_VOLUMES",
+		[SERVE_MODE] = "SANDBOX_MODE",
+		[SERVE_EGRESS_LOG_DIR] = "SANDBOX_EGRESS_LOG_DIR",
+		[SERVE_EGRESS_DNS] = "SANDBOX_EGRESS_DNS",
+		[SERVE_EGRESS_POLICY_FILE] = "SANDBOX_EGRESS_POLICY_FILE",
+		[SERVE_IMPORT_BASE] = "SANDBOX_GITHUB_BASE",
+		[SERVE_TENANT_LIMITS_FILE] = "SANDBOX_TENANT_LIMITS_FILE",
+	};
+	size_t len = from ? strlen(from) : 0;
 
-	if (len >= size)
-		return err_set(err, ENAMETOOLONG, "%s: is too long", name);
-	memcpy(to, from, len + 1);
+	if (len >= sizeof(s->text[which]))
+		return err_set(err, ENAMETOOLONG, "%s: is too long", names[which]);
+	if (len)
+		memcpy(s->text[which], from, len + 1);
 	return 0;
 }
 
@@ -85,16 +101,14 @@ static int take_name_servers(const struct config_launcher_settings *l, bool no_i
 
 	if (!asked && no_imports)
 		return 0;
+	char *found = ret->text[SERVE_EGRESS_DNS];
 	ret->gateway = l->egress_dns ||
-		       nameserver_of_host(ret->egress_dns, sizeof(ret->egress_dns));
+		       nameserver_of_host(found, sizeof(ret->text[SERVE_EGRESS_DNS]));
 	if (!ret->gateway && asked)
 		return err_set(err, ENOENT,
 			       "SANDBOX_EGRESS_DNS: this host has no name servers but those on "
 			       "loopback; name some");
-	if (!l->egress_dns)
-		return 0;
-	return copy_text(ret->egress_dns, sizeof(ret->egress_dns), l->egress_dns,
-			 "SANDBOX_EGRESS_DNS", err);
+	return put_text(ret, SERVE_EGRESS_DNS, l->egress_dns, err);
 }
 
 static int take_gateway(const struct config_launcher_settings *l, bool no_imports,
@@ -106,16 +120,11 @@ static int take_gateway(const struct config_launcher_settings *l, bool no_import
 		return r;
 	ret->egress_log_days = l->egress_log_days;
 	_cleanup_free_ char *log_dir = mem_printf("%s/egress", l->state_dir);
-	r = copy_text(ret->egress_log_dir, sizeof(ret->egress_log_dir),
-		      l->egress_log_dir ? l->egress_log_dir : log_dir, "SANDBOX_EGRESS_LOG_DIR",
-		      err);
-	if (r >= 0 && l->egress_policy_file)
-		r = copy_text(ret->egress_policy_file, sizeof(ret->egress_policy_file),
-			      l->egress_policy_file, "SANDBOX_EGRESS_POLICY_FILE", err);
-	if (r >= 0 && l->import_base)
-		r = copy_text(ret->import_base, sizeof(ret->import_base), l->import_base,
-			      "SANDBOX_GITHUB_BASE", err);
-	return r;
+	r = put_text(ret, SERVE_EGRESS_LOG_DIR, l->egress_log_dir ? l->egress_log_dir : log_dir,
+		     err);
+	if (r >= 0)
+		r = put_text(ret, SERVE_EGRESS_POLICY_FILE, l->egress_policy_file, err);
+	return r < 0 ? r : put_text(ret, SERVE_IMPORT_BASE, l->import_base, err);
 }
 
 static int take_settings(const struct config_settings *s, bool no_imports,
@@ -123,20 +132,19 @@ static int take_settings(const struct config_settings *s, bool no_imports,
 {
 	const struct config_launcher_settings *l = &s->launcher;
 	const struct {
-		char *to;
-		size_t size;
-		const char *from, *name;
+		enum serve_text which;
+		const char *from;
 	} texts[] = {
-		{ ret->state_dir, sizeof(ret->state_dir), l->state_dir, "SANDBOX_STATE_DIR" },
-		{ ret->listen, sizeof(ret->listen), l->listen, "SANDBOX_LISTEN" },
-		{ ret->metrics_listen, sizeof(ret->metrics_listen),
-		  l->metrics_listen ? l->metrics_listen : "", "SANDBOX_METRICS_LISTEN" },
-		{ ret->volumes, sizeof(ret->volumes), l->volumes, "SANDBOX_VOLUMES" },
-		{ ret->mode, sizeof(ret->mode), l->mode, "SANDBOX_MODE" },
+		{ SERVE_STATE_DIR, l->state_dir },
+		{ SERVE_LISTEN, l->listen },
+		{ SERVE_METRICS_LISTEN, l->metrics_listen },
+		{ SERVE_VOLUMES, l->volumes },
+		{ SERVE_MODE, l->mode },
+		{ SERVE_TENANT_LIMITS_FILE, l->tenant_limits_file },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
-		int r = copy_text(texts[i].to, texts[i].size, texts[i].from, texts[i].name, err);
+		int r = put_text(ret, texts[i].which, texts[i].from, err);
 		if (r < 0)
 			return r;
 	}
@@ -147,9 +155,6 @@ static int take_settings(const struct config_settings *s, bool no_imports,
 	ret->tmp_mb = l->tmp_mb;
 	ret->stop_s = l->stop_s;
 	int r = take_gateway(l, no_imports, ret, err);
-	if (r >= 0 && l->tenant_limits_file)
-		r = copy_text(ret->tenant_limits_file, sizeof(ret->tenant_limits_file),
-			      l->tenant_limits_file, "SANDBOX_TENANT_LIMITS_FILE", err);
 	return r < 0 ? r : copy_templates(s, ret, err);
 }
 
@@ -246,17 +251,10 @@ static bool receive(int pipe, struct serve_settings *ret)
 /* The child had no rights on the host, but it read what others may have written. */
 static bool is_terminated(const struct serve_settings *s)
 {
-	return memchr(s->state_dir, '\0', sizeof(s->state_dir)) &&
-	       memchr(s->listen, '\0', sizeof(s->listen)) &&
-	       memchr(s->metrics_listen, '\0', sizeof(s->metrics_listen)) &&
-	       memchr(s->volumes, '\0', sizeof(s->volumes)) &&
-	       memchr(s->mode, '\0', sizeof(s->mode)) &&
-	       memchr(s->egress_log_dir, '\0', sizeof(s->egress_log_dir)) &&
-	       memchr(s->egress_dns, '\0', sizeof(s->egress_dns)) &&
-	       memchr(s->egress_policy_file, '\0', sizeof(s->egress_policy_file)) &&
-	       memchr(s->import_base, '\0', sizeof(s->import_base)) &&
-	       memchr(s->tenant_limits_file, '\0', sizeof(s->tenant_limits_file)) &&
-	       !s->templates[SERVE_TEMPLATES_MAX - 1] && !s->templates[SERVE_TEMPLATES_MAX - 2];
+	for (size_t i = 0; i < SERVE_TEXTS; i++)
+		if (!memchr(s->text[i], '\0', sizeof(s->text[i])))
+			return false;
+	return !s->templates[SERVE_TEMPLATES_MAX - 1] && !s->templates[SERVE_TEMPLATES_MAX - 2];
 }
 
 static int run_child(const struct serve_request *request, int file_fd, int memfd,

@@ -5,25 +5,30 @@
 #include <limits.h>
 #include <stdint.h>
 
-#include "cli/nameserver.h"
 #include "cli/serve.h"
 
 #define SERVE_TEMPLATES_MAX 4096
 
+/* "" is none; those of egress, and import_base, are empty without a gateway. */
+enum serve_text {
+	SERVE_STATE_DIR,
+	SERVE_LISTEN,
+	SERVE_METRICS_LISTEN,
+	SERVE_VOLUMES,
+	SERVE_MODE,
+	SERVE_EGRESS_LOG_DIR,
+	SERVE_EGRESS_DNS,	  /* comma list */
+	SERVE_EGRESS_POLICY_FILE, /* none: the policy is a variable */
+	SERVE_IMPORT_BASE,	  /* none: the contract's */
+	SERVE_TENANT_LIMITS_FILE,
+	SERVE_TEXTS
+};
+
 struct serve_settings {
-	char state_dir[PATH_MAX];
-	char listen[PATH_MAX];
-	char metrics_listen[PATH_MAX]; /* "": there is none */
-	char volumes[16];
-	char mode[16];
+	char text[SERVE_TEXTS][PATH_MAX];
 	char templates[SERVE_TEMPLATES_MAX]; /* names, each with its NUL, then an empty one */
-	bool gateway;			     /* the rest of it counts only then */
-	char egress_log_dir[PATH_MAX];
-	char egress_dns[NAMESERVER_LIST_MAX]; /* comma list */
-	char egress_policy_file[PATH_MAX];    /* "": the policy is a variable */
-	uint64_t egress_log_days;
-	char import_base[PATH_MAX];	   /* "": the contract's */
-	char tenant_limits_file[PATH_MAX]; /* "": there is none */
+	bool gateway;
+	uint64_t egress_log_days; /* counts only with a gateway */
 	uint64_t volume_size_mb, memory_mb, pids, cpu_milli, tmp_mb, stop_s;
 };
 

@@ -167,7 +167,7 @@ static bool has_images(const char *state_dir)
  * then needs the archive. */
 static int add_images(struct args *a, const struct serve_settings *s, struct err *err)
 {
-	bool fresh = !has_images(s->state_dir);
+	bool fresh = !has_images(s->text[SERVE_STATE_DIR]);
 	size_t n = 0;
 
 	for (const char *name = s->templates; *name; name += strlen(name) + 1) {
@@ -218,7 +218,7 @@ static int exec_launcher(const struct serve_settings *s, int config_fd,
 	if (!program)
 		return err_set(err, ENOENT, "cannot find airlock-launcher beside this program");
 	a.words[a.n++] = mem_dup("airlock-launcher");
-	add(&a, "--state-dir", mem_dup(s->state_dir));
+	add(&a, "--state-dir", mem_dup(s->text[SERVE_STATE_DIR]));
 	add_number(&a, "--config-fd", (uint64_t)config_fd);
 	add_number(&a, "--listen-fd", (uint64_t)listeners->api);
 	if (listeners->metrics >= 0)
@@ -229,21 +229,21 @@ static int exec_launcher(const struct serve_settings *s, int config_fd,
 	add_number(&a, "--cpu-milli", s->cpu_milli);
 	add_number(&a, "--tmp-mb", s->tmp_mb);
 	add_number(&a, "--stop-seconds", s->stop_s);
-	add(&a, "--volumes", mem_dup(s->volumes));
+	add(&a, "--volumes", mem_dup(s->text[SERVE_VOLUMES]));
 	add_number(&a, "--volume-size-mb", s->volume_size_mb);
-	add(&a, "--mode", mem_dup(s->mode));
+	add(&a, "--mode", mem_dup(s->text[SERVE_MODE]));
 	if (s->gateway) {
 		add(&a, "--egress-user", mem_dup(GATEWAY_USER));
-		add(&a, "--egress-log-dir", mem_dup(s->egress_log_dir));
+		add(&a, "--egress-log-dir", mem_dup(s->text[SERVE_EGRESS_LOG_DIR]));
 		add_number(&a, "--egress-log-days", s->egress_log_days);
-		add(&a, "--egress-dns", mem_dup(s->egress_dns));
-		if (s->egress_policy_file[0])
-			add(&a, "--egress-policy-file", mem_dup(s->egress_policy_file));
-		if (s->import_base[0])
-			add(&a, "--import-base", mem_dup(s->import_base));
+		add(&a, "--egress-dns", mem_dup(s->text[SERVE_EGRESS_DNS]));
+		if (s->text[SERVE_EGRESS_POLICY_FILE][0])
+			add(&a, "--egress-policy-file", mem_dup(s->text[SERVE_EGRESS_POLICY_FILE]));
+		if (s->text[SERVE_IMPORT_BASE][0])
+			add(&a, "--import-base", mem_dup(s->text[SERVE_IMPORT_BASE]));
 	}
-	if (s->tenant_limits_file[0])
-		add(&a, "--tenant-limits-file", mem_dup(s->tenant_limits_file));
+	if (s->text[SERVE_TENANT_LIMITS_FILE][0])
+		add(&a, "--tenant-limits-file", mem_dup(s->text[SERVE_TENANT_LIMITS_FILE]));
 	int r = add_images(&a, s, err);
 	for (size_t i = 0; kept_variables[i]; i++) {
 		const char *value = getenv(kept_variables[i]);
@@ -271,13 +271,14 @@ static int exec_launcher(const struct serve_settings *s, int config_fd,
 static int start(const struct serve_settings *s, int config_fd, struct err *err)
 {
 	_cleanup_fd_ int listen_fd = -1, metrics_fd = -1;
-	_cleanup_free_ char *url = listen_url(s->listen);
-	int r = make_state_dir(s->state_dir, err);
+	_cleanup_free_ char *url = listen_url(s->text[SERVE_LISTEN]);
+	int r = make_state_dir(s->text[SERVE_STATE_DIR], err);
 
 	if (r >= 0)
-		r = listen_open("SANDBOX_LISTEN", s->listen, &listen_fd, err);
-	if (r >= 0 && s->metrics_listen[0])
-		r = listen_open("SANDBOX_METRICS_LISTEN", s->metrics_listen, &metrics_fd, err);
+		r = listen_open("SANDBOX_LISTEN", s->text[SERVE_LISTEN], &listen_fd, err);
+	if (r >= 0 && s->text[SERVE_METRICS_LISTEN][0])
+		r = listen_open("SANDBOX_METRICS_LISTEN", s->text[SERVE_METRICS_LISTEN],
+				&metrics_fd, err);
 	if (r < 0)
 		return r;
 	notify_start(url);

@@ -5,11 +5,11 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/limits.h"
 #include "base/random.h"
 
 /* Exchanges kept for the next request. */
 #define MAX_SPARES 32u
-#define OUTER_ID_MAX 64u
 
 /* The connection went away. The handler hears of it from the loop, never inside one of its calls. */
 static void on_task(struct task *task)
@@ -55,7 +55,7 @@ static struct str outer_id(const struct http_head *head)
 {
 	size_t count;
 	struct str id = http_head_find(head, "x-request-id", &count);
-	bool good = count == 1 && id.len > 0 && id.len <= OUTER_ID_MAX;
+	bool good = count == 1 && id.len > 0 && id.len <= LIMIT_OUTER_ID;
 
 	for (size_t i = 0; i < id.len && good; i++) {
 		char c = id.data[i];

@@ -320,6 +320,13 @@ static void builder_lost(void)
 		}
 }
 
+/* A stop ends with airlockd, which is not started again; what it waits for may need the others. */
+static bool is_over(void)
+{
+	return h.stopping &&
+	       (h.peers[PEER_DAEMON].pid <= 0 || clock_monotonic_ms() >= h.stop_by_ms);
+}
+
 static void peer_ended(enum peer_kind kind, int status)
 {
 	struct peer *p = &h.peers[kind];
@@ -345,7 +352,7 @@ static void peer_ended(enum peer_kind kind, int status)
 		builder_lost();
 	if (kind == PEER_SWEEPER)
 		daemon_refuse_calls("the sweeper was restarted");
-	if (h.stopping)
+	if (is_over())
 		return;
 	log_event(LOG_WARN, "restarting", LOG_STR("process", p->name), LOG_INT("status", status));
 	p->restarts++;
@@ -529,11 +536,11 @@ int handover_main(struct launcher *l)
 	for (;;) {
 		int64_t now = clock_monotonic_ms();
 		struct pollfd p[PEERS + 1];
-		if (h.stopping && (h.peers[PEER_DAEMON].pid <= 0 || now >= h.stop_by_ms))
+		if (is_over())
 			break;
 		for (int k = 0; k < PEERS; k++) {
 			struct peer *peer = &h.peers[k];
-			if (peer->start_at_ms && now >= peer->start_at_ms && !h.stopping)
+			if (peer->start_at_ms && now >= peer->start_at_ms)
 				start_peer((enum peer_kind)k);
 			if (peer->kill_at_ms && now >= peer->kill_at_ms)
 				peer_kill(peer);

@@ -50,10 +50,11 @@ static int open_channel(int *ret_mine, int *ret_theirs, struct err *err)
 	return 0;
 }
 
-/* Ctrl-C is for the launcher alone, which tells airlockd; the others work until that has ended. */
+/* Ctrl-C is for the launcher alone, which tells airlockd; the others work until that has ended. A
+ * group of their own would do, but a terminal with tostop would stop it at its first log line. */
 static void leave_terminal(void)
 {
-	setpgid(0, 0);
+	setsid();
 }
 
 static void started(struct peer *p, pid_t pid, int *sock)

@@ -2,11 +2,13 @@
 """The clean stop: what runs may end, nothing new begins, and the log says what is waited for."""
 
 import contextlib
+import fcntl
 import http.client
 import json
 import os
 import signal
 import subprocess
+import termios
 import threading
 import time
 
@@ -146,6 +148,73 @@ def test_commands_that_wait_in_line_run_before_the_stop():
         assert results == ["done\n"] * 24
 
 
+HELPERS = {"airlock-builder", "airlock-sweeper", "airlock-gateway"}
+# Asks the proxy for a name that is not allowed: only a gateway can answer.
+ASKS = """trap 'kill %1' USR1; sleep 50 & wait
+proxy=${HTTPS_PROXY#http://}; exec 3<>/dev/tcp/${proxy%:*}/${proxy#*:}
+printf 'CONNECT never.test:443 HTTP/1.1\\r\\nHost: never.test:443\\r\\n\\r\\n' >&3
+read -r line <&3; echo "$line" """
+
+
+def helpers(server):
+    """Pid and name of each that the launcher has now."""
+    found = {}
+    for pid, name, _ in server.processes():
+        with contextlib.suppress(OSError):
+            if name in HELPERS and harness.proc_status(pid)["PPid"] == str(server.process.pid):
+                found[pid] = name
+    return found
+
+
+def test_helpers_that_end_while_commands_are_waited_for_come_back():
+    env = {
+        "SANDBOX_POOL": "0",
+        # More than any host has: one command at a time.
+        "SANDBOX_MEMORY_MB": "1048576",
+        "SANDBOX_EGRESS_POLICY": json.dumps({"*": ["www.good.test"]}),
+    }
+    with stopping(**env) as server:
+        asking = server.create(egress=["www.good.test"])
+        other = server.create(key=KEYS["b"])
+        with harness.in_background(server.exec, asking, ASKS, 55) as asked:
+            shell = harness.wait_until(lambda: waiting_shell(server), "it waits")
+            in_line = (server.exec, other, "echo built", 30, KEYS["b"])
+            with harness.in_background(*in_line) as built:
+                harness.wait_until(
+                    lambda: server.get("/v1/usage", key=KEYS["b"]).json["commands_running"] == 1,
+                    "it waits for its turn",
+                )
+                term(server)
+                old = helpers(server)
+                assert set(old.values()) == HELPERS
+                for pid in old:
+                    os.kill(pid, signal.SIGKILL)
+                harness.wait_until(
+                    lambda: {
+                        name for pid, name in helpers(server).items() if pid not in old
+                    } == HELPERS,
+                    "there are new ones",
+                )
+                os.kill(shell, signal.SIGUSR1)
+        assert asked[0]["stdout"].startswith("HTTP/1.1 403 ")
+        assert built[0]["stdout"] == "built\n"
+        assert not events(server, "stop_ends_work")
+
+
+def test_an_airlockd_that_ends_while_it_stops_does_not_come_back():
+    with stopping() as server:
+        session = server.create()
+        with harness.in_background(server.exec, session, WAITS, 55) as result:
+            harness.wait_until(lambda: waiting_shell(server), "it waits")
+            term(server)
+            (daemon,) = server.process_of("airlockd")
+            os.kill(daemon, signal.SIGKILL)
+            server.process.wait(60)
+        assert isinstance(result[0], (OSError, http.client.HTTPException))
+        assert len(events(server, "serving")) == 1
+        assert '"restarting"' not in server.log()
+
+
 def test_an_upload_that_has_begun_is_taken():
     with stopping() as server:
         session = server.create()
@@ -240,23 +309,46 @@ def test_a_second_signal_ends_the_waiting():
         assert time.monotonic() - began < 5
 
 
+class AtTerminal(harness.Server):
+    """In the foreground of a terminal that stops whoever writes to it from the background."""
+
+    def popen(self, **_):
+        self.terminal, theirs = os.openpty()
+        modes = termios.tcgetattr(theirs)
+        modes[1] &= ~termios.OPOST
+        modes[3] = modes[3] & ~termios.ECHO | termios.TOSTOP
+        termios.tcsetattr(theirs, termios.TCSANOW, modes)
+        try:
+            return super().popen(
+                stdin=theirs,
+                stdout=theirs,
+                stderr=theirs,
+                start_new_session=True,
+                preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+            )
+        finally:
+            os.close(theirs)
+            threading.Thread(target=self._write_log).start()
+
+    def _write_log(self):
+        # EIO once nobody has the other side any more.
+        with open(self.log_path, "ab", buffering=0) as log, contextlib.suppress(OSError):
+            while True:
+                log.write(os.read(self.terminal, 65536))
+        os.close(self.terminal)
+
+
 def test_ctrl_c_of_a_terminal_lets_commands_end_too():
     """The terminal signals every process of its foreground group."""
     why = harness.runnable()
     if why:
         pytest.skip(why)
-    server = harness.Server({"SANDBOX_STOP_SECONDS": None})
-    wrapper = os.path.join(harness.state_dirs().root, "own-group")
-    with open(wrapper, "w") as script:
-        script.write('#!/bin/sh\nexec setsid "%s" "$@"\n' % server.program)
-    os.chmod(wrapper, 0o755)
-    server.program = wrapper
-    with server:
+    with AtTerminal({"SANDBOX_STOP_SECONDS": None}) as server:
         session = server.create()
         with harness.in_background(server.exec, session, WAITS, 55) as result:
             shell = harness.wait_until(lambda: waiting_shell(server), "it waits")
             pids = set(server.processes())
-            os.killpg(server.process.pid, signal.SIGINT)
+            os.write(server.terminal, b"\x03")
             harness.wait_until(lambda: events(server, "stopping"), "it stops")
             assert server.get("/healthz", key=None).status == 503
             assert {name for _, name, _ in pids} <= {name for _, name, _ in server.processes()}

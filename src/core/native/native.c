@@ -188,37 +188,41 @@ void native_close(struct runtime *rt, void (*closed)(void *data), void *data)
 
 /* ---- What it says about itself ---- */
 
-/* LD_DONE instead: the launcher is busy and does not say. */
+static void ask_status(struct runtime *rt, link_answer_fn fn, void *data)
+{
+	rt->status_ms = clock_monotonic_ms();
+	if (rt->status_open++ == 0)
+		rt->status_since_ms = rt->status_ms;
+	link_ask(rt, DL_STATUS, NULL, 0, LINK_BIT(LD_STATUS) | LINK_BIT(LD_DONE), fn, data);
+}
+
+/* LD_DONE instead: the launcher is busy and does not say. That is no answer to those that wait. */
 static bool keep_status(struct runtime *rt, const struct wire_msg *msg)
 {
+	rt->status_open--;
 	if (!msg || msg->head.type != LD_STATUS)
 		return false;
+	rt->status_since_ms = clock_monotonic_ms();
 	memcpy(&rt->status, msg->body, sizeof(rt->status));
 	return true;
 }
 
-static void ask_status(struct runtime *rt, link_answer_fn fn, void *data)
+static bool is_silent(const struct runtime *rt)
 {
-	rt->status_ms = clock_monotonic_ms();
-	link_ask(rt, DL_STATUS, NULL, 0, LINK_BIT(LD_STATUS) | LINK_BIT(LD_DONE), fn, data);
+	return rt->status_open > 0 && clock_monotonic_ms() - rt->status_since_ms >= SILENT_MS;
 }
 
 static void on_status(struct runtime *rt, void *data, struct wire_msg *msg)
 {
 	keep_status(rt, msg);
-	rt->status_asked = false;
 }
 
 static void refresh_status(struct runtime *rt)
 {
-	int64_t now = clock_monotonic_ms();
+	bool is_old = !rt->status_ms || clock_monotonic_ms() - rt->status_ms >= STATUS_MS;
 
-	if (rt->status_asked || rt->link.state != LINK_READY ||
-	    (rt->status_ms && now - rt->status_ms < STATUS_MS))
-		return;
-	rt->status_asked = true;
-	rt->status_asked_ms = now;
-	ask_status(rt, on_status, NULL);
+	if (is_old && !rt->status_open && rt->link.state == LINK_READY)
+		ask_status(rt, on_status, NULL);
 }
 
 static struct runtime_space space_of(const struct runtime *rt)
@@ -260,8 +264,7 @@ void runtime_info_get(struct runtime *rt, struct runtime_info *ret)
 	*ret = (struct runtime_info){
 		.name = "native",
 		.ready = rt->link.state == LINK_READY && !rt->closing,
-		.silent = rt->status_asked &&
-			  clock_monotonic_ms() - rt->status_asked_ms >= SILENT_MS,
+		.silent = is_silent(rt),
 		.builds_fail = rt->pools.failed_in_row >= POOL_FAILS,
 		.hard_quota = rt->host.quota != MSG_QUOTA_NONE,
 		.counts_shared = rt->host.quota == MSG_QUOTA_FULL,

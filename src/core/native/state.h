@@ -47,9 +47,9 @@ struct runtime {
 	struct link link;
 	struct ld_hello host; /* zero until the launcher said hello */
 	struct ld_status status;
-	int64_t status_ms;	 /* when status was asked for last; 0: never */
-	int64_t status_asked_ms; /* by refresh_status */
-	bool status_asked;
+	unsigned status_open;	 /* questions about status that wait for an answer */
+	int64_t status_ms;	 /* when one was asked last; 0: never */
+	int64_t status_since_ms; /* since when those that wait have heard nothing */
 
 	struct slot_entry *slots; /* owned, grows to the highest number seen */
 	size_t n_slots;

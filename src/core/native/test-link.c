@@ -160,6 +160,64 @@ static void a_launcher_that_says_nothing_at_all_is_silent(void **state)
 	fake_stop(&f);
 }
 
+/* Sessions are asked for all the time, and each asks for room. */
+static void a_launcher_is_silent_whoever_asks_it(void **state)
+{
+	struct told told = { 0 };
+	struct runtime_info info;
+	struct fake f;
+
+	fake_start(&f, &fake_config);
+	f.hangs = true;
+	for (int s = 0; s <= 10; s++) {
+		runtime_volume_space(f.rt, on_space, &told);
+		fake_turn(&f);
+		runtime_info_get(f.rt, &info);
+		assert_int_equal(info.silent, s == 10);
+		if (s < 10)
+			fake_advance(&f, 1000);
+	}
+	/* No more room for questions is no answer. */
+	f.says_nothing = true;
+	f.hangs = false;
+	runtime_volume_space(f.rt, on_space, &told);
+	fake_turn(&f);
+	assert_int_equal(told.n, 1);
+	runtime_info_get(f.rt, &info);
+	assert_true(info.silent);
+	fake_stop(&f);
+}
+
+static void each_answer_is_one_for_all_who_asked(void **state)
+{
+	struct told told = { 0 };
+	struct runtime_info info;
+	struct fake f;
+
+	fake_start(&f, &fake_config);
+	f.hangs = true;
+	runtime_volume_space(f.rt, on_space, &told);
+	fake_turn(&f);
+	uint32_t first = f.status_id;
+	fake_advance(&f, 9000);
+	runtime_volume_space(f.rt, on_space, &told);
+	fake_turn(&f);
+	fake_tell(&f, LD_STATUS, first, &f.status, sizeof(f.status));
+	fake_turn(&f);
+	fake_advance(&f, 9999);
+	runtime_info_get(f.rt, &info);
+	assert_false(info.silent);
+	fake_advance(&f, 1);
+	runtime_info_get(f.rt, &info);
+	assert_true(info.silent);
+	fake_answer_status(&f);
+	fake_turn(&f);
+	assert_int_equal(told.n, 2);
+	runtime_info_get(f.rt, &info);
+	assert_false(info.silent);
+	fake_stop(&f);
+}
+
 static void a_launcher_of_another_build_is_refused(void **state)
 {
 	struct fake f;
@@ -482,6 +540,8 @@ int main(void)
 		cmocka_unit_test(room_is_asked_for_each_time),
 		cmocka_unit_test(a_status_that_nobody_can_give_ends_nothing),
 		cmocka_unit_test(a_launcher_that_says_nothing_at_all_is_silent),
+		cmocka_unit_test(a_launcher_is_silent_whoever_asks_it),
+		cmocka_unit_test(each_answer_is_one_for_all_who_asked),
 		cmocka_unit_test(a_launcher_of_another_build_is_refused),
 		cmocka_unit_test(each_state_accepts_its_messages_and_no_others),
 		cmocka_unit_test(an_answer_of_the_wrong_type_is_a_fault),
