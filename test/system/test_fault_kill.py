@@ -282,11 +282,11 @@ class Import(Operation):
         now = {path: now[path] for path in now if not OWN.fullmatch(path.split("/")[0])}
         new = ("folder", 0o755, None)
         whole = {**self.before, "new": new, **self._with("new/repo")}
-        # Its folder may be made before it comes there.
-        if answer is not None and answer.status == 500:
+        if said is False and (answer.status == 500 or "was killed" in answer.detail):
             # Whoever put it there died before it could say so.
             said = None
         allowed = {True: [whole], False: [self.before]}.get(said, [self.before, whole])
+        # Its folder may be made before it comes there.
         if not said:
             allowed.append({**self.before, "new": new})
         assert now in allowed, {path: now[path][:2] for path in now}
