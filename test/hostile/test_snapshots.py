@@ -316,7 +316,9 @@ def small_host():
 
 
 def test_52_272_a_full_host_stops_what_must_be_remembered(small_host):
-    env = {"SANDBOX_VOLUME_SIZE_MB": "512", "SANDBOX_WORKSPACE_QUOTA_MB": "64"}
+    # Room for so many sessions that the database has to grow.
+    env = {"SANDBOX_VOLUME_SIZE_MB": "512", "SANDBOX_WORKSPACE_QUOTA_MB": "64",
+           "SANDBOX_MAX_SESSIONS": "5000"}
     with harness.Server(env, state_dir=os.path.join(small_host, "state"), keep=True) as server:
         session = server.create()
         assert put(server, session, "old", b"old").status == 200
@@ -337,6 +339,7 @@ def test_52_272_a_full_host_stops_what_must_be_remembered(small_host):
                 refused = answer
                 break
             made.append(answer.json["session_id"])
+        print("%d sessions" % len(made))
         if refused is None:
             pytest.fail("the host did not become full")
         assert (refused.status, refused.code) == (503, "busy"), refused
