@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sqlite3.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -61,6 +62,31 @@ static void one_that_was_emptied_is_known_until_that_is_accepted(void **state)
 	}
 	must_open(f);
 	assert_false(store_was_emptied(f->store));
+	must_close(f);
+}
+
+void __real_wal_lengthen(const char *database);
+void __wrap_wal_lengthen(const char *database);
+static int other_writes;
+
+/* Another program's commit would be where the zeros go. */
+void __wrap_wal_lengthen(const char *database)
+{
+	sqlite3 *other = NULL;
+
+	assert_int_equal(sqlite3_open(database, &other), SQLITE_OK);
+	other_writes = sqlite3_exec(other, "BEGIN IMMEDIATE", NULL, NULL, NULL);
+	assert_int_equal(sqlite3_close(other), SQLITE_OK);
+	__real_wal_lengthen(database);
+}
+
+static void nobody_writes_while_the_log_gets_its_length(void **state)
+{
+	struct fixture *f = *state;
+
+	other_writes = -1;
+	must_open(f);
+	assert_int_equal(other_writes, SQLITE_BUSY);
 	must_close(f);
 }
 
@@ -169,6 +195,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(the_file_is_private),
 		T(one_that_was_emptied_is_known_until_that_is_accepted),
+		T(nobody_writes_while_the_log_gets_its_length),
 		T(a_second_server_is_refused),
 		T(a_file_that_is_no_database_is_refused_and_kept),
 		T(a_damaged_page_is_refused),

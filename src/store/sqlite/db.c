@@ -349,7 +349,12 @@ static int set_up(struct db *db, const char *path, bool made, struct err *err)
 	if (r >= 0)
 		r = prepare(db, err);
 	/* Whoever only reads would learn at the first write that another program holds it. */
-	return r < 0 ? r : exec_text(db, "BEGIN IMMEDIATE; ROLLBACK", err);
+	if (r >= 0)
+		r = exec_text(db, "BEGIN IMMEDIATE", err);
+	if (r < 0)
+		return r;
+	wal_lengthen(path);
+	return exec_text(db, "ROLLBACK", err);
 }
 
 int db_open(struct db *db, const char *path, struct err *err)
