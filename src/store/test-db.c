@@ -106,6 +106,23 @@ static void write_at(const char *path, off_t at, const char *text)
 	assert_int_equal(pwrite(fd, text, strlen(text), at), strlen(text));
 }
 
+static void a_log_without_its_database_is_refused_and_nothing_made(void **state)
+{
+	struct fixture *f = *state;
+	_cleanup_free_ char *log = mem_printf("%s-wal", f->path);
+
+	write_at(log, 0, "what a server that was killed has left here");
+	for (unsigned i = 0; i < 2; i++) {
+		refused(f, EUCLEAN, "its log");
+		assert_int_equal(access(f->path, F_OK), -1);
+	}
+	/* As it says: when the log is away, too, one begins anew. */
+	assert_int_equal(unlink(log), 0);
+	must_open(f);
+	assert_false(store_was_emptied(f->store));
+	must_close(f);
+}
+
 static void a_file_that_is_no_database_is_refused_and_kept(void **state)
 {
 	struct fixture *f = *state;
@@ -197,6 +214,7 @@ int main(void)
 		T(one_that_was_emptied_is_known_until_that_is_accepted),
 		T(nobody_writes_while_the_log_gets_its_length),
 		T(a_second_server_is_refused),
+		T(a_log_without_its_database_is_refused_and_nothing_made),
 		T(a_file_that_is_no_database_is_refused_and_kept),
 		T(a_damaged_page_is_refused),
 		T(a_newer_schema_is_refused),

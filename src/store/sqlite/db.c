@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/fd.h"
 #include "base/mem.h"
@@ -366,6 +367,9 @@ int db_open(struct db *db, const char *path, struct err *err)
 	if (r < 0)
 		return r;
 	r = wal_check(path, err);
+	/* An empty one would be taken for one that was emptied. */
+	if (r < 0 && is_new)
+		unlink(path);
 	if (r >= 0)
 		r = set_up(&made, path, is_new, err);
 	if (r == -EUCLEAN)
