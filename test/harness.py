@@ -81,7 +81,7 @@ def free_port():
 def wait_until(condition, what):
     """Polls; returns the first true value. For states of the system, never for time-outs: it comes to
     them soon, and on a machine that is busy with other things after a while. What has a bound that is
-    promised is waited for by within."""
+    promised, or would come by itself once some time-out is over, is waited for by within."""
     return within(condition, PATIENCE_SECONDS, what)
 
 

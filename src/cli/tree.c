@@ -118,13 +118,15 @@ static int list_page(struct client *c, const char *route, struct listing *l, cha
 	json_t *entries = json_object_get(page, "entries");
 	const char *next = json_string_value(json_object_get(page, "next"));
 	size_t n = json_array_size(entries);
-	if (l->json)
+	if (!json_is_array(entries) || !json_is_string(json_object_get(page, "path")))
+		r = err_set(err, EPROTO, "the server did not answer with a list");
+	else if (l->json)
 		print_json(page, entries, !cursor);
 	else if (n)
 		print_rows(entries, l->n == 0);
 	l->n += n;
 	/* An answer that says nothing and promises more would never end. */
-	if (next && n == 0)
+	if (r == 0 && next && n == 0)
 		r = err_set(err, EPROTO, "the server's list does not end");
 	free(*after);
 	*after = next ? mem_dup(next) : NULL;

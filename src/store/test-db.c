@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sqlite3.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -64,6 +65,31 @@ static void one_that_was_emptied_is_known_until_that_is_accepted(void **state)
 	must_close(f);
 }
 
+void __real_wal_lengthen(const char *database);
+void __wrap_wal_lengthen(const char *database);
+static int other_writes;
+
+/* Another program's commit would be where the zeros go. */
+void __wrap_wal_lengthen(const char *database)
+{
+	sqlite3 *other = NULL;
+
+	assert_int_equal(sqlite3_open(database, &other), SQLITE_OK);
+	other_writes = sqlite3_exec(other, "BEGIN IMMEDIATE", NULL, NULL, NULL);
+	assert_int_equal(sqlite3_close(other), SQLITE_OK);
+	__real_wal_lengthen(database);
+}
+
+static void nobody_writes_while_the_log_gets_its_length(void **state)
+{
+	struct fixture *f = *state;
+
+	other_writes = -1;
+	must_open(f);
+	assert_int_equal(other_writes, SQLITE_BUSY);
+	must_close(f);
+}
+
 static void a_second_server_is_refused(void **state)
 {
 	struct fixture *f = *state;
@@ -78,6 +104,23 @@ static void write_at(const char *path, off_t at, const char *text)
 	_cleanup_fd_ int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
 
 	assert_int_equal(pwrite(fd, text, strlen(text), at), strlen(text));
+}
+
+static void a_log_without_its_database_is_refused_and_nothing_made(void **state)
+{
+	struct fixture *f = *state;
+	_cleanup_free_ char *log = mem_printf("%s-wal", f->path);
+
+	write_at(log, 0, "what a server that was killed has left here");
+	for (unsigned i = 0; i < 2; i++) {
+		refused(f, EUCLEAN, "its log");
+		assert_int_equal(access(f->path, F_OK), -1);
+	}
+	/* As it says: when the log is away, too, one begins anew. */
+	assert_int_equal(unlink(log), 0);
+	must_open(f);
+	assert_false(store_was_emptied(f->store));
+	must_close(f);
 }
 
 static void a_file_that_is_no_database_is_refused_and_kept(void **state)
@@ -169,7 +212,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(the_file_is_private),
 		T(one_that_was_emptied_is_known_until_that_is_accepted),
+		T(nobody_writes_while_the_log_gets_its_length),
 		T(a_second_server_is_refused),
+		T(a_log_without_its_database_is_refused_and_nothing_made),
 		T(a_file_that_is_no_database_is_refused_and_kept),
 		T(a_damaged_page_is_refused),
 		T(a_newer_schema_is_refused),

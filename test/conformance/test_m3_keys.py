@@ -237,7 +237,7 @@ def test_revoking_ends_what_is_open(keeper):
         try:
             answer = keeper.post(
                 "/v1/sessions/%s/exec" % session,
-                {"command": "echo $$ > pid; sleep 50", "timeout_seconds": 55},
+                {"command": "echo $$ > pid; sleep 60", "timeout_seconds": 60},
                 key=made["api_key"],
             )
             ended.append(answer.status)
@@ -270,7 +270,7 @@ def test_revoking_ends_what_is_open(keeper):
             pass
         except socket.timeout:
             pytest.fail("the upload goes on")
-    harness.wait_until(lambda: running() == 0, "the command has ended")
+    harness.within(lambda: running() == 0, 20, "the command has ended")
     keeper.delete("/v1/sessions/" + session, key=spare["api_key"])
 
 

@@ -212,7 +212,8 @@ def test_4_03_a_new_name_and_its_folders_are_not_left(server, session):
     s = server.connect()
     s.sendall(upload_head(session, "new/deep/f", "Content-Length: 1000") + b"x" * 10)
     s.close()
-    harness.wait_until(lambda: everything(server, session) == [], "nothing is left")
+    # After 30 s without a byte any upload is over.
+    harness.within(lambda: everything(server, session) == [], 20, "nothing is left")
 
 
 class Cutter:

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """airlock files list, rm, mv and mkdir."""
 
+import http.server
 import json
 import os
 import re
 import subprocess
+import threading
 
 import pytest
 
@@ -88,6 +90,32 @@ def test_every_page_is_there(server, box):
     assert [row[2] for row in rows(done(server, "list", box, "many"))] == names
     shown = json.loads(done(server, "list", "--json", box, "many"))
     assert [entry["path"] for entry in shown["entries"]] == names and shown["next"] is None
+
+
+@pytest.mark.parametrize(
+    "said", ['{}', '{"path": "."}', '{"entries": [], "next": null}', '{"path": ".", "entries": {}}']
+)
+def test_an_answer_that_is_no_list_is_none(said):
+    class Answers(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(said)))
+            self.end_headers()
+            self.wfile.write(said.encode())
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Answers) as other:
+        thread = threading.Thread(target=other.serve_forever)
+        thread.start()
+        other.url = "http://127.0.0.1:%d" % other.server_port
+        try:
+            for words in (["x"], ["--json", "x"]):
+                assert refused(other, "list", *words) == "airlock: the server did not answer with a list\n"
+        finally:
+            other.shutdown()
+            thread.join()
 
 
 def test_names_do_not_steer_the_terminal(server, box):

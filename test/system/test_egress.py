@@ -628,14 +628,14 @@ def test_a_deleted_session_leaves_its_log_and_nothing_else(world):
     with held(world, session, 5):
         assert len(world.asked(session)) == 5
         world.server.delete("/v1/sessions/" + session)
+    number = world.server.number
+    harness.within(
+        lambda: not [name for _, name in harness.tenant_processes(number) if name == "python3"],
+        20, "no process is left",
+    )
     events = world.events(session, 5)
     assert [event["open"] for event in events] == [False] * 5
     assert {event["decision"] for event in events} == {"allow"}
-    number = world.server.number
-    harness.wait_until(
-        lambda: not [name for _, name in harness.tenant_processes(number) if name == "python3"],
-        "no process is left",
-    )
     harness.wait_until(lambda: len(harness.net_namespaces()) <= before + 1, "no namespace is left")
     assert world.server.get("/v1/sessions/%s/egress" % session).status == 404
     # Read by airlockd's group and by nobody else.

@@ -405,8 +405,8 @@ def test_cancelled_in_the_middle_nothing_is_said_or_written(world, gateway):
 
     world.path("/a", endless)
     file = fetch.memory(b"")
-    number = gateway.start("https://github.com/a", max_bytes=1 << 40, file=file)
-    begun.wait(60)
+    number = gateway.start("https://github.com/a", max_bytes=1 << 40, timeout_ms=200000, file=file)
+    assert begun.wait(60)
     gateway.cancel(number)
     assert gone.wait(60)
     size = os.fstat(file).st_size
@@ -437,7 +437,7 @@ def test_a_gateway_that_is_asked_to_end_ends_in_the_middle(world):
 
     world.path("/a", held)
     with fetch.Gateway(world.net) as gateway:
-        gateway.start("https://github.com/a")
+        gateway.start("https://github.com/a", timeout_ms=200000)
         harness.wait_until(lambda: world.github.requests, "the request comes")
 
 

@@ -167,7 +167,7 @@ def test_no_command_outlives_a_killed_airlockd_unowned():
         os.kill(pid, signal.SIGKILL)
         thread.join()
         harness.wait_until(lambda: healthy(server), "airlockd is back")
-        harness.wait_until(lambda: "orphan" not in names(server), "the command ended")
+        harness.within(lambda: "orphan" not in names(server), 20, "the command ended")
         assert server.exec(session, "echo ok")["stdout"] == "ok\n"
     finally:
         server.stop()
@@ -199,7 +199,7 @@ def test_a_killed_launcher_leaves_no_process_and_the_next_start_cleans():
     ours_before = [pid for pid, _, _ in server.processes()]
     server.kill()
     thread.join()
-    harness.wait_until(lambda: not names(server), "every sandbox ended")
+    harness.within(lambda: not names(server), 20, "every sandbox ended")
     harness.wait_until(
         lambda: not [pid for pid in ours_before if alive(pid)], "every role ended"
     )

@@ -193,8 +193,11 @@ def kill_airlockd(server):
 
 
 def sentences(server):
-    """Why airlockd did not start."""
-    return [line for line in server.log().splitlines() if line.startswith("airlock: SANDBOX_STATE_DIR: ")]
+    """Why airlockd did not start: what it says of its database, be it opened or already read."""
+    return [
+        line for line in server.log().splitlines()
+        if line.startswith("airlock: ") and "/airlock.db" in line
+    ]
 
 
 def is_healthy(server):

@@ -24,7 +24,8 @@ def stopping(**env):
     why = harness.runnable()
     if why:
         pytest.skip(why)
-    env.setdefault("SANDBOX_STOP_SECONDS", None)
+    # So long that no stop ends only because it is over.
+    env.setdefault("SANDBOX_STOP_SECONDS", "600")
     server = harness.Server(env).start()
     try:
         yield server
@@ -63,7 +64,7 @@ def term(server, number=signal.SIGTERM):
 
 
 def test_with_nothing_to_wait_for_a_stop_is_quick():
-    with stopping() as server:
+    with stopping(SANDBOX_STOP_SECONDS=None) as server:
         server.exec(server.create(), "true")
         began = time.monotonic()
         term(server)
@@ -343,7 +344,7 @@ def test_ctrl_c_of_a_terminal_lets_commands_end_too():
     why = harness.runnable()
     if why:
         pytest.skip(why)
-    with AtTerminal({"SANDBOX_STOP_SECONDS": None}) as server:
+    with AtTerminal({"SANDBOX_STOP_SECONDS": "600"}) as server:
         session = server.create()
         with harness.in_background(server.exec, session, WAITS, 55) as result:
             shell = harness.wait_until(lambda: waiting_shell(server), "it waits")

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/fd.h"
 #include "base/mem.h"
@@ -349,7 +350,12 @@ static int set_up(struct db *db, const char *path, bool made, struct err *err)
 	if (r >= 0)
 		r = prepare(db, err);
 	/* Whoever only reads would learn at the first write that another program holds it. */
-	return r < 0 ? r : exec_text(db, "BEGIN IMMEDIATE; ROLLBACK", err);
+	if (r >= 0)
+		r = exec_text(db, "BEGIN IMMEDIATE", err);
+	if (r < 0)
+		return r;
+	wal_lengthen(path);
+	return exec_text(db, "ROLLBACK", err);
 }
 
 int db_open(struct db *db, const char *path, struct err *err)
@@ -361,6 +367,9 @@ int db_open(struct db *db, const char *path, struct err *err)
 	if (r < 0)
 		return r;
 	r = wal_check(path, err);
+	/* An empty one would be taken for one that was emptied. */
+	if (r < 0 && is_new)
+		unlink(path);
 	if (r >= 0)
 		r = set_up(&made, path, is_new, err);
 	if (r == -EUCLEAN)

@@ -18,7 +18,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "store/sqlite/wal.h"
 
 #define STACK_SIZE (256u * 1024)
 #define LOG_EVERY_US (60 * 1000000ll)
@@ -209,7 +208,6 @@ int store_open(uv_loop_t *loop, const char *path, struct store **ret, struct err
 		free(s);
 		return r;
 	}
-	wal_lengthen(path);
 	s->loop = loop;
 	uv_mutex_init(&s->queue_lock);
 	uv_mutex_init(&s->db_lock);

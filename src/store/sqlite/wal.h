@@ -16,5 +16,6 @@ int wal_check(const char *database, struct err *err);
 
 /* Gives the log of an open database zeros up to the length that it has at a checkpoint: a commit
  * that makes a file longer also writes to the file system's journal, and takes half as long again.
- * When there is no room for all of it, it is left as it was. */
+ * When there is no room for all of it, it is left as it was. The caller holds the lock to write, or
+ * another program's commit would be lost under the zeros. */
 void wal_lengthen(const char *database);
