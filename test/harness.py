@@ -285,7 +285,7 @@ class Server:
 
     def settle(self):
         with contextlib.suppress(AssertionError):
-            wait_until(lambda: not self.left_over(), "nothing is left")
+            within(lambda: not self.left_over(), 5, "nothing is left")
 
     def kill(self):
         """SIGKILL to the launcher: the rest has to end by itself."""

@@ -27,8 +27,8 @@ enum serve_text {
 struct serve_settings {
 	char text[SERVE_TEXTS][PATH_MAX];
 	char templates[SERVE_TEMPLATES_MAX]; /* names, each with its NUL, then an empty one */
-	bool gateway;
-	uint64_t egress_log_days; /* counts only with a gateway */
+	uint64_t gateway;		     /* not 0: there is one */
+	uint64_t egress_log_days;	     /* counts only with a gateway */
 	uint64_t volume_size_mb, memory_mb, pids, cpu_milli, tmp_mb, stop_s;
 };
 
