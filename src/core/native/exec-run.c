@@ -138,18 +138,6 @@ static void on_oom_poll(struct deadline *d)
 			     on_oom_poll);
 }
 
-/* A short command is left alone while it runs: the sandbox that takes its place is asked for when
- * it has ended, or after a moment. Building at once made `true` wait behind its own successor
- * whenever no second processor was idle. */
-static void on_refill(struct deadline *d)
-{
-	struct runtime *rt = container_of(d, struct runtime, execs.refill);
-	struct runtime_exec *e;
-
-	TAILQ_FOREACH(e, &rt->execs.active, link)
-	pool_balance(e->pool);
-}
-
 /* ---- What init and the launcher say ---- */
 
 static void on_started(struct runtime_exec *e, const struct wire_msg *msg)
@@ -172,9 +160,7 @@ static void on_started(struct runtime_exec *e, const struct wire_msg *msg)
 	if (!rt->execs.oom_poll.set)
 		deadline_set(&rt->deadlines, &rt->execs.oom_poll,
 			     clock_monotonic_ms() + EXEC_OOM_POLL_MS, on_oom_poll);
-	if (!rt->execs.refill.set)
-		deadline_set(&rt->deadlines, &rt->execs.refill,
-			     clock_monotonic_ms() + EXEC_REFILL_MS, on_refill);
+	pool_refill(e->pool);
 	if (e->ops.started)
 		e->ops.started(e->data);
 }

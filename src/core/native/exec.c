@@ -114,7 +114,7 @@ void exec_finish(struct runtime_exec *e)
 	fd_close(&e->stdin_fd);
 	free(e->spec);
 	free(e);
-	pool_balance(pool);
+	pool_refill(pool);
 	exec_pump(rt);
 	runtime_close_step(rt);
 }

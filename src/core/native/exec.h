@@ -30,7 +30,6 @@
 #define EXEC_DRAIN_MS 250
 #define EXEC_GONE_MS 10000
 #define EXEC_OOM_POLL_MS 100
-#define EXEC_REFILL_MS 3
 /* Another sandbox is tried so often when one proved dead before anything ran. */
 #define EXEC_TRIES 3
 
@@ -54,7 +53,6 @@ struct execs {
 	unsigned queued;
 	uint32_t next_job;
 	struct deadline oom_poll;
-	struct deadline refill;
 };
 
 void execs_init(struct runtime *rt);

@@ -371,6 +371,18 @@ void pool_balance(struct pool *p)
 		kill_one(p);
 }
 
+static void on_refill(struct deadline *d)
+{
+	pool_balance(container_of(d, struct pool, refill));
+}
+
+void pool_refill(struct pool *p)
+{
+	if (!p->refill.set)
+		deadline_set(&p->rt->deadlines, &p->refill, clock_monotonic_ms() + POOL_REFILL_MS,
+			     on_refill);
+}
+
 void pool_warm(struct pool *p)
 {
 	touch(p);
@@ -455,6 +467,7 @@ void pools_fini(struct runtime *rt)
 	while ((p = TAILQ_FIRST(&rt->pools.list))) {
 		TAILQ_REMOVE(&rt->pools.list, p, link);
 		deadline_clear(&rt->deadlines, &p->tick);
+		deadline_clear(&rt->deadlines, &p->refill);
 		free(p);
 	}
 }

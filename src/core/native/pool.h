@@ -12,8 +12,9 @@
  * under way as there are waiters, and a waiter takes whatever comes first. A failed build fails the
  * first waiter; without waiters the next try comes after a delay that doubles from POOL_RETRY_MS.
  *
- * Refilling is asked for when the command has ended, or EXEC_REFILL_MS after its start: the builder
- * would compete with a short command for the same processors.
+ * Refilling is asked for POOL_REFILL_MS after the start of a command or its end: the builder would
+ * compete for the same processors with a short command, and with whoever puts it on record before
+ * its answer goes.
  */
 #pragma once
 
@@ -26,6 +27,7 @@
 #include "core/native/sandbox.h"
 
 #define POOL_WINDOW_MS 5000
+#define POOL_REFILL_MS 3
 #define POOL_RETRY_MS 100
 #define POOL_RETRY_MAX_MS 5000
 /* Builds that fail one after the other until that is no accident. */
@@ -64,6 +66,7 @@ struct pool {
 	bool paused;		  /* waiting for the delay to pass */
 	uint32_t posture;	  /* of the newest sandbox */
 	struct deadline tick;	  /* retry, or trimming */
+	struct deadline refill;
 	TAILQ_ENTRY(pool) link;
 };
 
@@ -89,6 +92,8 @@ void pool_leave(struct pool *p);
 void pool_warm(struct pool *p);
 /* Builds or trims towards the target. */
 void pool_balance(struct pool *p);
+/* The same in a moment, or when it is coming anyway. */
+void pool_refill(struct pool *p);
 /* A sandbox that was alive before this airlockd: blank ones join their pool, others are killed.
  * control is owned. False: not a sane message. */
 bool pool_adopt(struct runtime *rt, const struct ld_sandbox *body, int control);

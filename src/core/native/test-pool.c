@@ -97,9 +97,30 @@ static void a_command_takes_a_ready_one_and_the_refill_comes_a_moment_later(void
 	fake_started(s);
 	fake_turn(&f);
 	assert_int_equal(f.n, 1); /* a short command has the processors for itself */
-	fake_advance(&f, EXEC_REFILL_MS);
+	fake_advance(&f, POOL_REFILL_MS);
 	assert_int_equal(f.n, 3); /* one in use: two are wanted */
 	assert_int_equal(ready(&f), 2);
+	fake_stop(&f);
+}
+
+/* Its answer may have to wait for its record, which takes a processor, too. */
+static void nothing_is_built_in_the_moment_after_a_command_either(void **state)
+{
+	struct fake f;
+	struct call c;
+
+	fake_start(&f, &fake_config);
+	warm(&f, 1);
+	start(&f, &c, 1);
+	complete(&f);
+	fake_advance(&f, POOL_REFILL_MS);
+	unsigned built = f.n;
+	start(&f, &c, 1);
+	complete(&f);
+	fake_advance(&f, POOL_REFILL_MS - 1);
+	assert_int_equal(f.n, built);
+	fake_advance(&f, 1);
+	assert_int_equal(f.n, built + 1);
 	fake_stop(&f);
 }
 
@@ -115,6 +136,7 @@ static void the_pool_grows_with_demand_up_to_its_bound(void **state)
 		start(&f, &calls[i], 1);
 	for (size_t i = 0; i < ARRAY_SIZE(calls); i++)
 		complete(&f);
+	fake_advance(&f, POOL_REFILL_MS);
 	assert_int_equal(ready(&f), 4);
 	fake_stop(&f);
 }
@@ -131,6 +153,7 @@ static void the_pool_shrinks_when_demand_falls(void **state)
 		start(&f, &calls[i], 1);
 	for (size_t i = 0; i < ARRAY_SIZE(calls); i++)
 		complete(&f);
+	fake_advance(&f, POOL_REFILL_MS);
 	assert_int_equal(ready(&f), 4);
 	for (int i = 0; i < 3; i++)
 		fake_advance(&f, POOL_WINDOW_MS);
@@ -465,6 +488,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(warming_builds_one_ahead),
 		cmocka_unit_test(a_command_takes_a_ready_one_and_the_refill_comes_a_moment_later),
+		cmocka_unit_test(nothing_is_built_in_the_moment_after_a_command_either),
 		cmocka_unit_test(the_pool_grows_with_demand_up_to_its_bound),
 		cmocka_unit_test(the_pool_shrinks_when_demand_falls),
 		cmocka_unit_test(an_idle_tenant_keeps_nothing),
