@@ -34,6 +34,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/slice.h"
 #include "core/core.h"
 #include "core/native/native.h"
 #include "daemon/config.h"
@@ -704,6 +705,8 @@ static int run(struct daemon *d)
 
 	if (uv_loop_init(&d->loop) < 0)
 		return 1;
+	/* Before there are other threads. What it is for is no condition for serving. */
+	slice_shorten();
 	watch_signals(d);
 	traffic_init(&d->traffic);
 	int r = open_parts(d, &err);
