@@ -339,7 +339,6 @@ def test_52_272_a_full_host_stops_what_must_be_remembered(small_host):
                 refused = answer
                 break
             made.append(answer.json["session_id"])
-        print("%d sessions" % len(made))
         if refused is None:
             pytest.fail("the host did not become full")
         assert (refused.status, refused.code) == (503, "busy"), refused

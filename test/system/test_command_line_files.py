@@ -3,36 +3,22 @@
 
 import http.server
 import json
-import os
 import re
-import subprocess
 import threading
 
 import pytest
 
-import harness
-from harness import KEYS
+import commandline
 
-AIRLOCK = os.path.join(harness.BUILD, "airlock")
 ROW = re.compile(r"([-dl?][-rwx]{9}) (\d+(?:\.\d)? (?:bytes|KB|MB)) +(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) (.+)\Z")
 
 
 def airlock(server, *words):
-    return subprocess.run(
-        [AIRLOCK, "files", *words],
-        env=harness.environment(SANDBOX_API_URL=server.url, SANDBOX_API_KEY=KEYS["a"]),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        timeout=90,
-        text=True,
-    )
+    return commandline.airlock(server, "files", *words)
 
 
 def done(server, *words):
-    result = airlock(server, *words)
-    assert result.returncode == 0 and result.stderr == "", result
-    return result.stdout
+    return commandline.done(server, "files", *words)
 
 
 def refused(server, *words):

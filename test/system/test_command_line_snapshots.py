@@ -13,29 +13,10 @@ import pytest
 
 import harness
 from codehost import CodeHost, archive
+from commandline import AIRLOCK, airlock, done
 from harness import KEYS
 
-AIRLOCK = os.path.join(harness.BUILD, "airlock")
 SNAPSHOT = re.compile(r"snap_[0-9a-f]{16}\n\Z")
-
-
-def airlock(server, *words):
-    url = server.url if server else "http://127.0.0.1:1"
-    return subprocess.run(
-        [AIRLOCK, *words],
-        env=harness.environment(SANDBOX_API_URL=url, SANDBOX_API_KEY=KEYS["a"]),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        timeout=90,
-        text=True,
-    )
-
-
-def done(server, *words):
-    result = airlock(server, *words)
-    assert result.returncode == 0 and result.stderr == "", result
-    return result.stdout
 
 
 @pytest.fixture
