@@ -22,15 +22,7 @@
 void daemon_send(uint8_t type, uint32_t id, const void *body, size_t len, const int *fds,
 		 unsigned n)
 {
-	struct peer *p = &h.peers[PEER_DAEMON];
-
-	if (p->sock < 0 || !p->greeted)
-		return;
-	int r = wire_send(p->sock, type, id, body, len, fds, n);
-	if (r < 0 && r != -EAGAIN && r != -EPIPE)
-		r = wire_send(p->sock, type, id, body, len, fds, n); /* short of memory */
-	if (r < 0)
-		peer_kill(p); /* it does not read; a new one gets the whole list */
+	peer_send(&h.peers[PEER_DAEMON], type, id, body, len, fds, n);
 }
 
 static void daemon_done(uint32_t id, int code, const char *text)

@@ -17,15 +17,7 @@
 
 static void gateway_send(uint8_t type, const void *body, size_t len, const int *fds, unsigned n)
 {
-	struct peer *p = &h.peers[PEER_GATEWAY];
-
-	if (p->sock < 0 || !p->greeted)
-		return;
-	int r = wire_send(p->sock, type, 0, body, len, fds, n);
-	if (r < 0 && r != -EAGAIN && r != -EPIPE)
-		r = wire_send(p->sock, type, 0, body, len, fds, n); /* short of memory */
-	if (r < 0)
-		peer_kill(p); /* it does not read; a new one gets the whole list */
+	peer_send(&h.peers[PEER_GATEWAY], type, 0, body, len, fds, n);
 }
 
 void gateway_announce(const struct sandbox *s)

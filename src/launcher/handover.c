@@ -107,6 +107,29 @@ static void try_again(void)
 		gateway_connect();
 }
 
+/* ---- Messages ---- */
+
+/* It is ending, most likely; its exit status is worth waiting for. */
+static void hung_up(struct peer *p)
+{
+	fd_close(&p->sock);
+	p->kill_at_ms = clock_monotonic_ms() + ENDING_MS;
+}
+
+void peer_send(struct peer *p, uint8_t type, uint32_t id, const void *body, size_t len,
+	       const int *fds, unsigned n)
+{
+	if (p->sock < 0 || !p->greeted)
+		return;
+	int r = wire_send(p->sock, type, id, body, len, fds, n);
+	if (r < 0 && r != -EAGAIN && r != -EPIPE)
+		r = wire_send(p->sock, type, id, body, len, fds, n); /* short of memory */
+	if (r == -EPIPE)
+		hung_up(p);
+	else if (r < 0)
+		peer_kill(p); /* it does not read */
+}
+
 /* ---- Messages of the own roles ---- */
 
 static int on_built(struct wire_msg *msg)
@@ -254,11 +277,8 @@ static void drain(enum peer_kind kind)
 		}
 		if (r < 0)
 			peer_kill(p);
-		if (r == 0) {
-			/* It is ending, most likely; its exit status is worth waiting for. */
-			fd_close(&p->sock);
-			p->kill_at_ms = clock_monotonic_ms() + ENDING_MS;
-		}
+		if (r == 0)
+			hung_up(p);
 		if (r <= 0)
 			return;
 	}

@@ -84,12 +84,14 @@ void sandbox_release(struct sandbox *s);
 /* The hello of a program of its own. When it is of another build nothing works, and at the first
  * start nothing is served yet that would be worth keeping: then the server stops. */
 bool handover_same_build(const struct peer *p, const struct wire_msg *msg);
+/* To one that has said hello; anybody else gets the whole list when it does. */
+void peer_send(struct peer *p, uint8_t type, uint32_t id, const void *body, size_t len,
+	       const int *fds, unsigned n);
 /* Ends the server: no restart will change what is wrong. */
 void handover_give_up(void);
 
 /* ---- handover-daemon.c ---- */
 
-/* Without an airlockd that has said hello it goes nowhere: the next one gets the whole list. */
 void daemon_send(uint8_t type, uint32_t id, const void *body, size_t len, const int *fds,
 		 unsigned n);
 void daemon_announce_slot(struct sandbox *s);

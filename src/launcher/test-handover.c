@@ -713,6 +713,46 @@ static void a_lost_sweeper_is_answered_for(void **state)
 	remove_all();
 }
 
+/* For all that have a copy of it. */
+static void hang_up(void)
+{
+	assert_int_equal(shutdown(daemon_end, SHUT_RDWR), 0);
+	fd_close(&daemon_end);
+}
+
+/* It closed its socket on its way out: why it ends is in its exit status. */
+static void who_hung_up_is_not_killed_at_once(void **state)
+{
+	struct peer *p = &h.peers[PEER_DAEMON];
+
+	need_host();
+	hang_up();
+	daemon_send(LD_READY, 0, NULL, 0, NULL, 0);
+	assert_int_equal(p->sock, -1);
+	assert_true(p->kill_at_ms > clock_monotonic_ms());
+	start_daemon();
+	hang_up();
+	drain(PEER_DAEMON);
+	assert_int_equal(p->sock, -1);
+	assert_true(p->kill_at_ms > clock_monotonic_ms());
+	start_daemon();
+}
+
+static void who_does_not_read_is_killed(void **state)
+{
+	struct peer *p = &h.peers[PEER_DAEMON];
+	int sent = 0;
+
+	need_host();
+	for (; p->sock >= 0 && sent < 100000; sent++)
+		daemon_send(LD_READY, 0, NULL, 0, NULL, 0);
+	assert_int_equal(p->sock, -1);
+	assert_int_equal(p->kill_at_ms, 0);
+	assert_true(sent > 1);
+	fd_close(&daemon_end);
+	start_daemon();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -727,6 +767,8 @@ int main(void)
 		cmocka_unit_test(what_a_killed_deleter_left_is_deleted_by_the_next),
 		cmocka_unit_test(a_sweeper_begins_when_all_of_an_earlier_one_has_ended),
 		cmocka_unit_test(a_lost_sweeper_is_answered_for),
+		cmocka_unit_test(who_hung_up_is_not_killed_at_once),
+		cmocka_unit_test(who_does_not_read_is_killed),
 	};
 
 	return cmocka_run_group_tests(tests, open_stage, close_stage);

@@ -86,7 +86,9 @@ def refused(folder, variable="SANDBOX_STATE_DIR", **env):
     """The sentence; what the log says before that is not it."""
     status, stderr = harness.serve_once(dict(ENV, SANDBOX_STATE_DIR=folder, **env))
     assert status == 78, stderr
-    (line,) = [line for line in stderr.splitlines() if not line.startswith("{")]
+    lines = [line for line in stderr.splitlines() if not line.startswith("{")]
+    assert len(lines) == 1, stderr
+    (line,) = lines
     assert line.startswith("airlock: %s: " % variable), line
     return line
 
