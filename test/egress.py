@@ -12,6 +12,7 @@ below good.test are allowed; what stands behind each is in NAMES.
 
 import contextlib
 import copy
+import glob
 import json
 import os
 import socket
@@ -313,6 +314,20 @@ class World:
 
         harness.wait_until(settled, "%s events are written and closed" % n)
         return self.logged(session)
+
+    def end(self, session):
+        """Deletes it; its events, which are whole when the gateway has closed its log."""
+        assert self.server.delete("/v1/sessions/" + session).status == 200
+        harness.wait_until(lambda: not self.writes(session), "the log is closed")
+        return self.events(session)
+
+    def writes(self, session):
+        """Whether the gateway has its log open."""
+        for fd in glob.glob("/proc/%d/fd/*" % self.gateway):
+            with contextlib.suppress(OSError):
+                if os.readlink(fd).endswith("/%s.jsonl" % session):
+                    return True
+        return False
 
     # ---- Processes ----
 

@@ -708,8 +708,7 @@ def flood(world, session, name, n=FLOOD):
 def test_a_flood_of_one_denial_is_counted_exactly(world):
     session = world.session()
     flood(world, session, "'evil.test:443'")
-    world.server.delete("/v1/sessions/" + session)
-    events = world.events(session)
+    events = world.end(session)
     denied = [event for event in events if event["decision"] == "deny"]
     assert total(denied) == FLOOD and {brief(e) for e in denied} == {deny("evil.test", "no_rule")}
     # A minute may turn meanwhile.
@@ -720,8 +719,7 @@ def test_a_flood_of_one_denial_is_counted_exactly(world):
 def test_a_flood_of_different_denials_is_counted_exactly(world):
     session = world.session()
     flood(world, session, "'n%d.evil.test:443' % i")
-    world.server.delete("/v1/sessions/" + session)
-    denied = [event for event in world.events(session) if event["decision"] == "deny"]
+    denied = [event for event in world.end(session) if event["decision"] == "deny"]
     assert total(denied) == FLOOD and {event["code"] for event in denied} == {"no_rule"}
     assert len(denied) <= 2 * 1100
     hosts = [event["host"] for event in denied if "repeat" not in event]
@@ -743,8 +741,7 @@ def test_attempts_that_nobody_waits_for_are_counted_too(world, name, way):
     )
     session = world.session()
     world.code(session, "NAME, WAY = %r, %r\n%s" % (name, way, code))
-    world.server.delete("/v1/sessions/" + session)
-    assert total(world.events(session)) == n + 1
+    assert total(world.end(session)) == n + 1
 
 
 def test_a_counted_flood_is_written_when_the_minute_ends(hurried):
