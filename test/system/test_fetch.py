@@ -366,7 +366,7 @@ def test_a_peer_that_is_faster_than_we_are_keeps_nobody_waiting(world, gateway, 
     file = fetch.memory(b"")
     number = gateway.start("https://github.com/a", max_bytes=1 << 28, file=file)
     for _ in range(3):
-        assert began.acquire(timeout=20)
+        assert began.acquire(timeout=60)
     # The others come through while it goes on, and it can be stopped.
     for _ in range(2):
         assert gateway.wait(gateway.start("https://codeload.github.com/b")).body == BODY
@@ -469,10 +469,13 @@ def test_only_an_unnamed_file_is_taken(world, what, tmp_path):
         fds = list(os.pipe())
     gateway = fetch.Gateway(world.net)
     gateway.start("https://github.com/a", file=fds[-1])
-    with pytest.raises((EOFError, ConnectionResetError)):
-        gateway.wait()
-    assert gateway.process.wait(60) == 1
-    assert "message_refused" in gateway.said()
+    try:
+        with pytest.raises((EOFError, ConnectionResetError)):
+            gateway.wait()
+        gateway.process.wait(60)
+        assert "message_refused" in gateway.said()
+    finally:
+        gateway.close(statuses=(1,))
 
 
 # ---- The base ----------------------------------------------------------------------------------
