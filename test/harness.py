@@ -26,6 +26,8 @@ import tempfile
 import threading
 import time
 
+import awake
+
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CACHE = os.environ.get("CACHE") or "/var/cache/airlock"
 BUILD = os.path.abspath(os.environ.get("AIRLOCK_BUILD") or os.path.join(ROOT, "build"))
@@ -86,12 +88,12 @@ def wait_until(condition, what):
 
 
 def within(condition, seconds, what):
-    deadline = time.monotonic() + seconds
+    deadline = awake.seconds() + seconds
     while True:
         value = condition()
         if value:
             return value
-        if time.monotonic() > deadline:
+        if awake.seconds() > deadline:
             raise AssertionError("not within %s s: %s" % (seconds, what))
         time.sleep(0.005)
 
@@ -383,14 +385,14 @@ class Server:
         finally:
             connection.close()
 
-    def raw(self, data, timeout=20):
+    def raw(self, data, timeout=60):
         """Sends bytes, reads one answer; closed says whether the server closed the connection."""
         with socket.create_connection(("127.0.0.1", self.port), timeout) as s:
             with contextlib.suppress(ConnectionError):
                 s.sendall(data)
             return read_raw(s)
 
-    def connect(self, timeout=20):
+    def connect(self, timeout=60):
         return socket.create_connection(("127.0.0.1", self.port), timeout)
 
 
@@ -428,7 +430,7 @@ def serve_once(env, arguments=("serve",), build=None):
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            timeout=30,
+            timeout=60,
             text=True,
         )
         return ran.returncode, ran.stderr

@@ -39,7 +39,7 @@ class Peer:
 
     def __init__(self, url):
         parts = urlsplit(url)
-        self.sock = socket.create_connection((parts.hostname, parts.port), timeout=20)
+        self.sock = socket.create_connection((parts.hostname, parts.port), timeout=60)
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.got = b""
 

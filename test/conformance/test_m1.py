@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 
 import pytest
 
+import awake
 import harness
 from harness import KEYS
 
@@ -239,9 +240,9 @@ def test_1_09_exit_status(sdk, box):
 
 
 def test_1_09_timeout(sdk, box):
-    began = time.monotonic()
+    began = awake.seconds()
     result = box.run("echo before; sleep 9", timeout=1)
-    assert time.monotonic() - began < 3
+    assert awake.seconds() - began < 3
     assert result.exit_code == -1 and result.timed_out and not result.oom_killed
     assert (result.stdout, result.stderr) == ("", "")
     assert result.warnings == ["Execution exceeded 1s limit."]
@@ -341,17 +342,17 @@ def test_1_13_health_answers_while_a_command_runs(server, session):
         )
         worst = 0
         for _ in range(50):
-            began = time.monotonic()
+            began = awake.seconds()
             assert server.get("/healthz", key=None).status == 200
-            worst = max(worst, time.monotonic() - began)
+            worst = max(worst, awake.seconds() - began)
         assert worst < 1 and not result
     assert result[0]["exit_code"] == 0
 
 
 def test_1_14_background_processes_do_not_hold_the_answer(server, box):
-    began = time.monotonic()
+    began = awake.seconds()
     result = box.run("sleep 100 & echo x")
-    assert time.monotonic() - began < 2
+    assert awake.seconds() - began < 2
     assert (result.stdout, result.exit_code, result.ok) == ("x\n", 0, True)
     harness.within(
         lambda: "sleep" not in [name for _, name in harness.tenant_processes(server.number)],
@@ -513,13 +514,13 @@ def test_1_20_what_is_no_text_file(server, session, path, text, code):
         "mkfifo fifo; mkdir folder; printf 'a\\xffb' > bytes; python3 -c"
         " 'import socket; socket.socket(socket.AF_UNIX).bind(\"socket\")'",
     )
-    began = time.monotonic()
+    began = awake.seconds()
     answer = server.get("/v1/sessions/%s/read?path=%s" % (session, path))
     assert (answer.status, answer.detail, answer.code) == (400, text, code)
     if code != "not_utf8":
         answer = server.post("/v1/sessions/%s/write" % session, {"path": path, "content": "x"})
         assert (answer.status, answer.detail, answer.code) == (400, text, code)
-    assert time.monotonic() - began < 3
+    assert awake.seconds() - began < 3
 
 
 def test_1_20_a_fifo_holds_nobody_up(server, box):
@@ -705,10 +706,10 @@ def test_1_27_a_short_wait_is_waited_for(servers):
 
     def use(name, key):
         sandbox = clients.client(name).sandbox(server, key)
-        began = time.monotonic()
+        began, awake_began = time.monotonic(), awake.seconds()
         for _ in range(3):
             sandbox.usage()
-        results[name] = time.monotonic() - began
+        results[name] = (time.monotonic() - began, awake.seconds() - awake_began)
 
     names = ["ours"]
     for name in clients.PUBLISHED:
@@ -726,7 +727,7 @@ def test_1_27_a_short_wait_is_waited_for(servers):
     for thread in threads:
         thread.join()
     assert sorted(results) == sorted(names)
-    assert all(29.5 < seconds < 33 for seconds in results.values()), results
+    assert all(passed > 29.5 and counted < 33 for passed, counted in results.values()), results
 
 
 def test_1_28_what_costs_a_token(servers):

@@ -29,12 +29,12 @@ class Box:
             assert canary not in text, "a canary came out"
         return text
 
-    def sh(self, command, timeout=15, **more):
+    def sh(self, command, timeout=45, **more):
         result = self.server.exec(self.session, command, timeout, key=self.key, **more)
         self._look(result["stdout"] + result["stderr"])
         return result
 
-    def py(self, code, timeout=15):
+    def py(self, code, timeout=45):
         """Runs Python with everything of inside.py at hand; returns what it shows."""
         # By stdin: with some layers off the tenant cannot use its own workspace.
         result = self.sh("python3 -", timeout, stdin=INSIDE + "\n\n" + code)

@@ -3,10 +3,10 @@
 
 import os
 import sys
-import time
 
 import pytest
 
+import awake
 import harness
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -39,9 +39,9 @@ def box(server, canaries):
     opened = Box(server, canaries=canaries)
     yield opened
     # The innocent next command.
-    began = time.monotonic()
+    began = awake.seconds()
     assert opened.sh("echo ok")["stdout"] == "ok\n"
-    assert time.monotonic() - began < 2
+    assert awake.seconds() - began < 2
     opened.close()
 
 

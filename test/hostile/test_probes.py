@@ -41,6 +41,7 @@ from urllib.parse import urlencode
 
 import pytest
 
+import awake
 import harness
 import inside
 from box import Box
@@ -173,11 +174,11 @@ def _(box):
 @probe(20, "a huge sparse file is refused by its size, at once", why="sizes are compared before anything is read")
 def _(box):
     box.sh("truncate -s 7E huge")
-    began = time.monotonic()
+    began = awake.seconds()
     answer = box.read("huge")
     entry = box.server.get(box.path, key=box.key).json
     assert entry["disk_used_bytes"] < 1 << 20
-    return answer.status == 413 and time.monotonic() - began < 1
+    return answer.status == 413 and awake.seconds() - began < 1
 
 
 @probe(23, "odd names stay names, in answers and in the log", why="names are bytes from end to end")
@@ -383,9 +384,9 @@ def _(box):
 @probe(79, "a daemon that keeps the pipes open does not hold the answer",
        why="the answer depends on bash alone; that the daemon dies is the next probe")
 def _(box):
-    began = time.monotonic()
+    began = awake.seconds()
     result = box.sh("setsid sleep 60 < /dev/null & disown; echo x")
-    return result["stdout"] == "x\n" and time.monotonic() - began < 1.5
+    return result["stdout"] == "x\n" and awake.seconds() - began < 1.5
 
 
 @probe(79, "what a command leaves behind is killed with it", why="the sandbox ends with its command:"
@@ -401,9 +402,9 @@ def _(box):
     result = box.sh("kill -9 1; kill -STOP 1; kill -TERM 1; echo alive", 5)
     assert result["stdout"] == "alive\n"
     assert box.sh("kill -9 -1; echo alive", 5)["exit_code"] in (0, 137)
-    began = time.monotonic()
+    began = awake.seconds()
     stopped = box.sh("(sleep 0.2; kill -STOP $$) & kill -STOP $$", 1)
-    return stopped["timed_out"] and time.monotonic() - began < 2.5
+    return stopped["timed_out"] and awake.seconds() - began < 2.5
 
 
 @probe(83, "no process can be traced", red=["seccomp"])
@@ -785,9 +786,9 @@ def _(box):
     outcomes = []
     for _ in range(10):
         outcomes.append(box.sh("python3 -c \"b = b'x' * (400 << 20)\"")["oom_killed"])
-        began = time.monotonic()
+        began = awake.seconds()
         assert box.server.get("/healthz", key=None).status == 200
-        assert time.monotonic() - began < 0.2
+        assert awake.seconds() - began < 0.2
     return all(outcomes)
 
 

@@ -21,6 +21,7 @@ from urllib.parse import urlencode
 
 import pytest
 
+import awake
 import harness
 from box import Box
 from harness import KEYS
@@ -69,9 +70,9 @@ def deep(shared_server):
     box = Box(shared_server)
     assert box.py(DEEP % LEVELS, 60) == "made"
     yield box.session
-    began = time.monotonic()
+    began = awake.seconds()
     box.close()
-    assert time.monotonic() - began < 2
+    assert awake.seconds() - began < 2
     assert shared_server.get(box.path).status == 404
 
 
@@ -134,9 +135,9 @@ def test_a_fork_of_a_deep_tree_costs_nothing_and_is_deleted(server, deep):
     answer = server.delete(at(fork, "files", path="a", recursive="true"))
     assert (answer.status, answer.json) == (200, {"path": "a", "deleted": LEVELS + 3})
     assert server.exec(fork, "ls -A")["stdout"] == ""
-    began = time.monotonic()
+    began = awake.seconds()
     assert server.delete("/v1/sessions/" + fork).status == 200
-    assert time.monotonic() - began < 2
+    assert awake.seconds() - began < 2
 
 
 # ---- Large, or so it seems ----
@@ -153,12 +154,12 @@ def test_20_a_sparse_terabyte_costs_what_it_has(server, session):
         server.get(at(session, "list")).json["entries"], key=lambda e: -e["size_bytes"]
     )
     assert sparse["size_bytes"] == 1 << 40
-    began = time.monotonic()
+    began = awake.seconds()
     record = post(server, session, "snapshots").json
     assert record["size_bytes"] < MB
     assert post(server, session, "restore", snapshot_id=record["id"]).status == 200
     assert post(server, session, "restore", snapshot_id=record["id"], path="copy").status == 200
-    assert time.monotonic() - began < 2
+    assert awake.seconds() - began < 2
     blocks = server.exec(session, "stat -c '%s %b' sparse copy/sparse")["stdout"].split()
     assert blocks[0] == blocks[2] == str(1 << 40) and int(blocks[1]) < 64 and int(blocks[3]) < 64
 
@@ -176,9 +177,9 @@ def test_20_the_archive_of_a_sparse_terabyte_is_bounded(server):
         )
         assert s.recv(12) == b"HTTP/1.1 200"
         assert server.get(at(session, "read", path="none")).status == 200
-    began = time.monotonic()
+    began = awake.seconds()
     assert server.request("PUT", at(session, "files", path="next"), raw=b"x").status == 200
-    assert time.monotonic() - began < 5
+    assert awake.seconds() - began < 5
     server.delete("/v1/sessions/" + session)
 
 
@@ -243,7 +244,7 @@ def test_22_many_names_in_one_folder(server):
     assert made == 59999
     (pid,) = server.process_of("airlockd")
     before = harness.rss_kib(pid)
-    began = time.monotonic()
+    began = awake.seconds()
     first = server.get(at(box.session, "list", path="d"))
     assert len(first.json["entries"]) == 1000
     assert first.json["entries"][0]["path"] == "d/f0"
@@ -252,7 +253,7 @@ def test_22_many_names_in_one_folder(server):
         page = server.get(at(box.session, "list", path="d", after=after)).json
         after, names = page["next"], names + len(page["entries"])
     assert names == 60000
-    assert time.monotonic() - began < 5
+    assert awake.seconds() - began < 5
     # A sanitizer needs more memory than what it looks at.
     assert os.environ.get("AIRLOCK_SANITIZED") or harness.rss_kib(pid) - before < 4096
     answer = server.delete(at(box.session, "files", path="d", recursive="true"), timeout=100)
@@ -332,7 +333,7 @@ def check_kinds(server, _session=None):
         "fifo": "other", "socket": "other", "link": "link", "self": "link", "setid": "file",
         "setgid": "folder",
     }
-    began = time.monotonic()
+    began = awake.seconds()
     for name, status in (("fifo", 400), ("socket", 400), ("link", 403), ("self", 403)):
         assert server.get(at(box.session, "files", path="d/" + name)).status == status
         assert server.get(at(box.session, "read", path="d/" + name)).status == status
@@ -349,7 +350,7 @@ def check_kinds(server, _session=None):
     assert box.sh("cd new && stat -c '%n %F' * | sort")["stdout"] == (
         "link symbolic link\nself symbolic link\nsetgid directory\nsetid regular file\n"
     )
-    assert time.monotonic() - began < 5
+    assert awake.seconds() - began < 5
     assert server.delete(at(box.session, "files", path="d", recursive="1")).json["deleted"] == 7
     box.close()
 

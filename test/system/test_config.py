@@ -211,7 +211,7 @@ def test_a_unix_socket(ours, tmp_path):
             self.sock.connect(path)
 
     def ask(method, target, key=None, **_):
-        connection = Connection("localhost", timeout=20)
+        connection = Connection("localhost", timeout=60)
         connection.request(method, target, headers={"X-API-Key": key} if key else {})
         answer = connection.getresponse()
         return harness.Answer(answer.status, answer.headers, answer.read())

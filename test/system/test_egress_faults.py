@@ -17,6 +17,7 @@ import time
 import pytest
 
 import egress
+import awake
 import harness
 import nameserver
 import reach
@@ -943,12 +944,12 @@ def test_a_gateway_that_hangs_holds_up_no_command_and_no_answer(world, session):
     one(world, session, ["proxy", {"authority": "evil.test:443"}])
     with stopped(world.gateway):
         for _ in range(3):
-            began = time.monotonic()
+            began = awake.seconds()
             assert world.server.exec(session, "echo ok")["stdout"] == "ok\n"
-            assert time.monotonic() - began < 2
-        began = time.monotonic()
+            assert awake.seconds() - began < 2
+        began = awake.seconds()
         assert [brief(event) for event in world.asked(session)] == [deny("evil.test", "no_rule")]
-        assert time.monotonic() - began < 5
+        assert awake.seconds() - began < 5
         with world.opened() as other:
             assert world.server.exec(other, "echo ok")["stdout"] == "ok\n"
     assert one(world, session, ["proxy", {"authority": GOOD}])[0]["got"] == 100

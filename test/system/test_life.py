@@ -16,6 +16,7 @@ import time
 
 import pytest
 
+import awake
 import harness
 from harness import KEYS
 
@@ -234,9 +235,9 @@ def test_killing_a_process_inside_from_outside(server, session, victim):
         )
         if victim == "init":
             pid = int(harness.proc_status(pid)["PPid"])
-        began = time.monotonic()
+        began = awake.seconds()
         os.kill(pid, signal.SIGKILL)
-    assert time.monotonic() - began < 5
+    assert awake.seconds() - began < 5
     (answer,) = result
     if victim == "tenant":
         assert answer.status == 200 and answer.json["exit_code"] == 137
@@ -422,9 +423,9 @@ def test_health_is_quick_under_load(server):
     try:
         end = time.monotonic() + 6
         while time.monotonic() < end:
-            began = time.monotonic()
+            began = awake.seconds()
             assert server.get("/healthz", key=None).status == 200
-            times.append(time.monotonic() - began)
+            times.append(awake.seconds() - began)
     finally:
         stop.set()
         for thread in threads:
@@ -474,9 +475,9 @@ def test_a_delete_with_a_command_running(server):
         harness.wait_until(
             lambda: server.get("/v1/usage").json["commands_running"] == 1, "it runs"
         )
-        began = time.monotonic()
+        began = awake.seconds()
         assert server.delete("/v1/sessions/" + session).status == 200
-        assert time.monotonic() - began < 1
+        assert awake.seconds() - began < 1
     assert result[0].status in (200, 404, 500, 503)
     assert server.get("/v1/usage").json["commands_running"] == 0
 

@@ -13,6 +13,7 @@ import time
 import pytest
 
 import egress
+import awake
 import harness
 import metrics
 from harness import KEYS
@@ -130,9 +131,9 @@ def test_health_is_answered_within_a_second_whatever_runs(server):
         for job in work * 2:
             stack.enter_context(harness.in_background(job))
         for _ in range(40):
-            began = time.monotonic()
+            began = awake.seconds()
             assert server.get("/healthz", key=None).status == 200
-            slowest = max(slowest, time.monotonic() - began)
+            slowest = max(slowest, awake.seconds() - began)
             time.sleep(0.05)
     assert slowest < 1
     for made in server.get("/v1/sessions").json["sessions"]:

@@ -70,7 +70,7 @@ def get(url, authority, path):
     context = None
     if url.startswith("https:"):
         context = ssl.create_default_context(cafile=authority)
-    return urllib.request.urlopen(url + path, context=context, timeout=5)
+    return urllib.request.urlopen(url + path, context=context, timeout=60)
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ def test_events_are_not_held_back(proxy, server, session):
             host, timeout=20, context=ssl.create_default_context(cafile=authority)
         )
     else:
-        connection = http.client.HTTPConnection(host, timeout=20)
+        connection = http.client.HTTPConnection(host, timeout=60)
     began = time.monotonic()
     connection.request(
         "POST", "/v1/sessions/%s/exec" % session,

@@ -28,10 +28,11 @@ import time
 import pytest
 
 import clients
+import awake
 import harness
 
 
-def run(sandbox, command, timeout=15):
+def run(sandbox, command, timeout=45):
     return sandbox.run(command, timeout=timeout)
 
 
@@ -42,10 +43,10 @@ def the_next_command_works(request):
         sandbox = request.getfixturevalue("sandbox")
     yield
     if sandbox is not None:
-        began = time.monotonic()
+        began = awake.seconds()
         result = sandbox.run("echo ok")
         assert (result.stdout, result.exit_code) == ("ok\n", 0)
-        assert time.monotonic() - began < 2
+        assert awake.seconds() - began < 2
 
 
 def streamed(server, session, command, **more):
@@ -90,11 +91,11 @@ def test_005_memory_of_the_server_does_not_grow_with_output(server, sandbox):
 
 
 def test_006_and_007_output_before_a_timeout(server, session):
-    began = time.monotonic()
+    began = awake.seconds()
     answer = server.exec(
         session, "for i in 1 2 3 4 5 6; do echo o$i; echo e$i >&2; sleep .3; done; sleep 60", 2
     )
-    assert time.monotonic() - began < 5
+    assert awake.seconds() - began < 5
     assert answer["timed_out"]
     assert answer["partial_stdout"] == "".join("o%d\n" % i for i in range(1, 7))
     assert answer["partial_stderr"] == "".join("e%d\n" % i for i in range(1, 7))
@@ -106,17 +107,17 @@ def test_009_a_full_pipe_does_not_stop_the_command(sandbox):
 
 
 def test_010_output_does_not_starve_the_timeout(server, session):
-    began = time.monotonic()
+    began = awake.seconds()
     answer = server.exec(session, "yes", 2)
-    assert time.monotonic() - began < 5
+    assert awake.seconds() - began < 5
     assert answer["timed_out"] and 2000 <= answer["duration_ms"] < 2500
     assert 0 < len(answer["partial_stdout"]) <= 64 << 10
 
 
 def test_011_stderr_first(sandbox):
-    began = time.monotonic()
+    began = awake.seconds()
     result = run(sandbox, "python3 -c \"import sys;sys.stderr.write('x'*8388608);print('done')\"")
-    assert time.monotonic() - began < 5
+    assert awake.seconds() - began < 5
     assert result.stdout == "done\n" and result.stderr == "x" * 8388608
 
 
@@ -226,9 +227,9 @@ def no_process(server, name):
     ],
 )
 def test_029_and_030_the_timeout_ends_everything(server, sandbox, command):
-    began = time.monotonic()
+    began = awake.seconds()
     result = run(sandbox, command, timeout=1)
-    assert result.timed_out and time.monotonic() - began < 2
+    assert result.timed_out and awake.seconds() - began < 2
     no_process(server, "s29")
 
 
@@ -277,9 +278,9 @@ def test_041_very_short_commands(server, session):
     "command, stdout", [("cat", ""), ("python3", ""), ("read x; echo rc=$?", "rc=1\n")]
 )
 def test_042_reading_ends_at_once(sandbox, command, stdout):
-    began = time.monotonic()
+    began = awake.seconds()
     assert run(sandbox, command).stdout == stdout
-    assert time.monotonic() - began < 2
+    assert awake.seconds() - began < 2
 
 
 def test_043_a_question_fails_at_once(sandbox):

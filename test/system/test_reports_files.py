@@ -23,12 +23,12 @@ import random
 import subprocess
 import sys
 import tarfile
-import time
 import zipfile
 from urllib.parse import quote, urlencode
 
 import pytest
 
+import awake
 import harness
 from harness import KEYS
 
@@ -42,10 +42,10 @@ def the_next_command_works(request):
         sandbox = request.getfixturevalue("sandbox")
     yield
     if sandbox is not None:
-        began = time.monotonic()
+        began = awake.seconds()
         result = sandbox.run("echo ok")
         assert (result.stdout, result.exit_code) == ("ok\n", 0)
-        assert time.monotonic() - began < 2
+        assert awake.seconds() - began < 2
 
 
 @pytest.fixture(autouse=True)
@@ -84,15 +84,15 @@ def test_097_large_files_come_back(sandbox, size):
         (sandbox.files.upload, sandbox.files.download, data),
         (sandbox.files.write, sandbox.files.read, text),
     ):
-        began = time.monotonic()
+        began = awake.seconds()
         there("large", value)
-        assert time.monotonic() - began < 10
+        assert awake.seconds() - began < 10
         sum_inside = sandbox.run("sha256sum large").stdout.split()[0]
         raw = value if isinstance(value, bytes) else value.encode()
         assert sum_inside == hashlib.sha256(raw).hexdigest()
-        began = time.monotonic()
+        began = awake.seconds()
         assert back("large") == value
-        assert time.monotonic() - began < 10
+        assert awake.seconds() - began < 10
 
 
 @pytest.mark.parametrize("size", [18431, 18432, 18433])

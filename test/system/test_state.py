@@ -13,10 +13,10 @@ import signal
 import sqlite3
 import subprocess
 import threading
-import time
 
 import pytest
 
+import awake
 import harness
 from harness import KEYS
 
@@ -213,7 +213,7 @@ def test_a_running_server_waits_out_whoever_holds_its_database(state):
     try:
         session = server.create()
         with holder(server.state_dir):
-            began = time.monotonic()
+            began = awake.seconds()
             statuses = []
             threads = [
                 threading.Thread(target=lambda: statuses.append(server.exec(session, "true")["exit_code"]))
@@ -224,7 +224,7 @@ def test_a_running_server_waits_out_whoever_holds_its_database(state):
             for thread in threads:
                 thread.join()
             # Nobody waits for the records of all the others.
-            assert time.monotonic() - began < 10
+            assert awake.seconds() - began < 10
             assert statuses == [0] * 12
             answer = server.post("/v1/sessions", {})
             assert (answer.status, answer.code) == (503, "busy")

@@ -14,6 +14,7 @@ import time
 
 import pytest
 
+import awake
 import harness
 from harness import KEYS
 
@@ -66,10 +67,10 @@ def term(server, number=signal.SIGTERM):
 def test_with_nothing_to_wait_for_a_stop_is_quick():
     with stopping(SANDBOX_STOP_SECONDS=None) as server:
         server.exec(server.create(), "true")
-        began = time.monotonic()
+        began = awake.seconds()
         term(server)
         server.process.wait(60)
-        assert time.monotonic() - began < 3
+        assert awake.seconds() - began < 3
         (event,) = events(server, "stopping")
         assert (event["commands"], event["transfers"], event["requests"]) == (0, 0, 0)
         assert event["seconds_left"] == 30
@@ -250,12 +251,12 @@ def test_a_request_that_is_still_on_its_way_in_holds_nothing_up():
         # The server reads from here on.
         assert half_a_body.recv(64).startswith(b"HTTP/1.1 100 ")
         half_a_body.sendall(b"{")
-        began = time.monotonic()
+        began = awake.seconds()
         term(server)
         refused = harness.read_raw(half_a_body)
         assert (refused.status, json.loads(refused.body)["code"]) == (503, "stopping")
         server.process.wait(60)
-        assert time.monotonic() - began < 5
+        assert awake.seconds() - began < 5
         (event,) = events(server, "stopping")
         assert event["requests"] == 0
         half_a_head.close()
@@ -277,11 +278,11 @@ def worker_has_draft(server):
 def test_what_takes_too_long_is_ended_and_on_record():
     with stopping(SANDBOX_STOP_SECONDS="1", SANDBOX_AUDIT="sqlite", SANDBOX_SESSION_STATE=None) as server:
         session = server.create()
-        began = time.monotonic()
+        began, awake_began = time.monotonic(), awake.seconds()
         with harness.in_background(server.exec, session, "echo begun; sleep 50", 55) as result:
             running(server, 1)
             term(server)
-        assert 1 <= time.monotonic() - began < 10
+        assert time.monotonic() - began >= 1 and awake.seconds() - awake_began < 10
         assert (result[0]["exit_code"], result[0]["timed_out"]) == (137, False)
         assert result[0]["stdout"] == "begun\n"
         assert result[0]["warnings"] == ["The server was stopped before the command had ended."]
@@ -303,11 +304,11 @@ def test_a_second_signal_ends_the_waiting():
         with harness.in_background(server.exec, session, WAITS, 55) as result:
             harness.wait_until(lambda: waiting_shell(server), "it waits")
             term(server)
-            began = time.monotonic()
+            began = awake.seconds()
             server.process.send_signal(signal.SIGTERM)
         assert result[0]["exit_code"] == 137
         server.process.wait(60)
-        assert time.monotonic() - began < 5
+        assert awake.seconds() - began < 5
 
 
 class AtTerminal(harness.Server):
