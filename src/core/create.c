@@ -185,9 +185,8 @@ static void say_failed(struct err *said, const struct create *cr, const struct e
 	log_event(LOG_ERROR, "session_create_failed", LOG_STR("request", cr->origin.request),
 		  LOG_STR("session", s->id), LOG_STR("tenant", s->tenant->name),
 		  LOG_STR("why", err->text));
-	/* The store gives no slug: a disk that is full now may have room again soon. EAGAIN: a role
-	 * of the launcher is being restarted. */
-	if (!err->slug || strcmp(err->slug, "busy") == 0 || err->code == EAGAIN)
+	/* The store gives no slug: a disk that is full now may have room again soon. */
+	if (!err->slug || strcmp(err->slug, "busy") == 0)
 		err_slug(said, EAGAIN, "busy", "The server is busy; try again shortly.");
 	else
 		err_slug(said, EIO, "internal", "Internal Server Error");

@@ -560,15 +560,22 @@ def data_waits(pid):
     return waits > 0
 
 
-def test_a_request_is_answered_when_the_sweeper_dies_over_it():
+@pytest.mark.parametrize("what", ["create", "snapshot"])
+def test_a_request_is_refused_when_the_sweeper_dies_over_it(what):
     server = fresh().start()
+    path = "/v1/sessions"
+    if what == "snapshot":
+        path += "/%s/snapshots" % server.create()
     sweeper = server.process_of("airlock-sweeper")[0]
     os.kill(sweeper, signal.SIGSTOP)
-    with harness.in_background(server.post, "/v1/sessions", {}) as result:
+    with harness.in_background(server.post, path, {}) as result:
         harness.wait_until(lambda: data_waits(sweeper), "the request has come to the sweeper")
         os.kill(sweeper, signal.SIGKILL)
-    assert result[0].status == 503
-    harness.wait_until(lambda: server.post("/v1/sessions", {}).status == 201, "it works again")
+    assert (result[0].status, result[0].code) == (503, "busy")
+    assert server.get("/v1/snapshots").json["snapshots"] == []
+    harness.wait_until(lambda: server.post(path, {}).status < 300, "it works again")
+    for snapshot in server.get("/v1/snapshots").json["snapshots"]:
+        server.delete("/v1/snapshots/" + snapshot["id"])
     server.stop()
     server.release()
 

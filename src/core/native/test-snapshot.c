@@ -204,7 +204,8 @@ static void a_lost_launcher_fails_it_once_at_every_step(void **state)
 		f.launcher = -1;
 		fake_turn(&f);
 		assert_int_equal(c.done, 1);
-		assert_string_equal(c.slug, "internal");
+		/* What the file sandbox had done by then, it does not say. */
+		assert_string_equal(c.slug, at == 1 ? "internal" : "busy");
 		fake_stop(&f);
 	}
 }

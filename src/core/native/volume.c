@@ -114,7 +114,7 @@ bool volume_failed(const struct wire_msg *msg, struct err *err)
 	struct msg_done done;
 
 	if (!msg) {
-		err_slug(err, EPIPE, "internal", "the launcher is gone");
+		err_slug(err, EAGAIN, "busy", "the launcher is gone");
 		return true;
 	}
 	memcpy(&done, msg->body, sizeof(done));
@@ -128,6 +128,9 @@ bool volume_failed(const struct wire_msg *msg, struct err *err)
 	case ENFILE:
 	case ENOMEM:
 		err_slug(err, link_errno(done.code), "no_capacity", "%s", done.text);
+		break;
+	case EAGAIN: /* a role of the launcher is being restarted */
+		err_slug(err, EAGAIN, "busy", "%s", done.text);
 		break;
 	default:
 		err_slug(err, link_errno(done.code), "internal", "%s", done.text);
