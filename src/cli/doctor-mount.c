@@ -21,6 +21,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "cli/doctor.h"
+#include "cli/state.h"
 
 /* <sys/mount.h> of glibc 2.36 and <linux/mount.h> do not go together. */
 int mount(const char *source, const char *target, const char *type, unsigned long flags,
@@ -263,22 +264,32 @@ static void probe_quota(struct probe_finding *f)
 		unlink(file);
 }
 
+/* Of the state directory, or of what there is of the way to it. */
 static void probe_space(struct probe_finding *f)
 {
-	static const char *const places[] = { "/var/lib/airlock", "/var/lib", "/" };
+	const struct state_choice choice = { NULL, NULL };
 	struct statvfs fs;
+	struct err err;
+	_cleanup_free_ char *dir = state_find(&choice, &err);
 
-	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
-		if (statvfs(places[i], &fs) < 0)
-			continue;
-		unsigned long long mb = (unsigned long long)fs.f_bavail * fs.f_frsize >> 20;
-		probe_say(f, mb < 4096 ? PROBE_NOTE : PROBE_GOOD,
-			  mb < 4096 ? "the volume of the workspaces is allocated at once; set "
-				      "SANDBOX_VOLUME_SIZE_MB"
-				    : NULL,
-			  "%llu MB free in %s", mb, places[i]);
+	if (!dir) {
+		probe_say(f, PROBE_UNKNOWN, NULL, "%s", err.text);
 		return;
 	}
+	while (statvfs(dir, &fs) < 0) {
+		char *slash = errno == ENOENT ? strrchr(dir, '/') : NULL;
+		if (!slash || (slash == dir && !slash[1])) {
+			probe_say(f, PROBE_UNKNOWN, NULL, "%s: %s", dir, strerrordesc_np(errno));
+			return;
+		}
+		slash[slash == dir] = '\0';
+	}
+	unsigned long long mb = (unsigned long long)fs.f_bavail * fs.f_frsize >> 20;
+	probe_say(f, mb < 4096 ? PROBE_NOTE : PROBE_GOOD,
+		  mb < 4096 ? "the volume of the workspaces is allocated at once; set "
+			      "SANDBOX_VOLUME_SIZE_MB"
+			    : NULL,
+		  "%llu MB free in %s", mb, dir);
 }
 
 const struct probe doctor_mount_probes[] = {

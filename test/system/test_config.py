@@ -348,10 +348,25 @@ def test_an_installed_server_is_found_by_its_file(servers, etc, tmp_path):
     assert shown["state_dir"] == server.state_dir
 
 
+def diagnosed(etc, layer, **how):
+    layers = json.loads(ask(["doctor", "--json"], etc=etc, **how).stdout)["layers"]
+    return [(l["verdict"], l["found"]) for l in layers if l["layer"] == layer][0]
+
+
+def test_doctor_looks_for_room_there(etc, tmp_path):
+    there = tmp_path / "mounted"
+    there.mkdir()
+    configure(etc, "SANDBOX_STATE_DIR=%s/not/yet/\n" % there)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=5m", "tmpfs", there], check=True)
+    try:
+        assert diagnosed(etc, "disk space") == ("note", "5 MB free in %s" % there)
+    finally:
+        subprocess.run(["umount", there], check=True)
+
+
 def test_doctor_looks_for_lost_volumes_there(etc, tmp_path):
     def found(**how):
-        layers = json.loads(ask(["doctor", "--json"], etc=etc, **how).stdout)["layers"]
-        return [(l["verdict"], l["found"]) for l in layers if l["layer"] == "lost volumes"][0]
+        return diagnosed(etc, "lost volumes", **how)
 
     configure(etc, "SANDBOX_STATE_DIR=%s\n" % tmp_path)
     (tmp_path / "state").mkdir()
