@@ -38,7 +38,7 @@
 #define STOP_DAEMON_MS 3000
 #define STOP_ALL_MS 2000
 #define STOP_GATEWAY_MS 1000
-#define ENDING_MS 500
+#define ENDING_MS 3000
 #define AGAIN_MS 100
 /* So that one peer that floods keeps no other waiting. */
 #define MESSAGES_PER_TURN 32
@@ -109,7 +109,8 @@ static void try_again(void)
 
 /* ---- Messages ---- */
 
-/* It is ending, most likely; its exit status is worth waiting for. */
+/* It is ending, most likely, and may have a database to close first; its exit status is worth
+ * waiting for. */
 static void hung_up(struct peer *p)
 {
 	fd_close(&p->sock);
