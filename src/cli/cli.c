@@ -117,38 +117,77 @@ static int opt_set(const struct opt *o, const char *value, struct err *err)
 	return 0;
 }
 
-int opt_parse(const struct opt *opts, size_t n, int argc, char **argv, struct err *err)
+/* With the word behind it as its value, where it needs one and has none. Returns how many words of
+ * argv it took. */
+static int take(const struct opt *o, const char *value, int argc, char **argv, struct err *err)
 {
-	int i;
+	bool needs = o->kind != OPT_FLAG && !value;
 
-	for (i = 0; i < argc && argv[i][0] == '-' && argv[i][1]; i++) {
-		const struct opt *o;
-		const char *value = NULL;
-		if (strcmp(argv[i], "--") == 0)
-			return i + 1;
-		if (argv[i][1] == '-') {
-			struct str name = str_of(argv[i] + 2);
-			value = strchr(name.data, '=');
-			if (value)
-				name.len = (size_t)(value++ - name.data);
-			o = find_long(opts, n, name);
-		} else {
-			o = argv[i][2] ? NULL : find_letter(opts, n, argv[i][1]);
-		}
+	if (o->kind == OPT_FLAG && value)
+		return err_set(err, EINVAL, "--%s takes no value", o->name);
+	if (needs && argc == 1)
+		return err_set(err, EINVAL, "--%s needs a value", o->name);
+	int r = opt_set(o, needs ? argv[1] : value, err);
+	return r < 0 ? r : 1 + needs;
+}
+
+static int no_option(const char *word, struct err *err)
+{
+	return err_set(err, EINVAL, "there is no option '%s'", word);
+}
+
+static int take_name(const struct opt *opts, size_t n, int argc, char **argv, struct err *err)
+{
+	struct str name = str_of(argv[0] + 2);
+	const char *value = strchr(name.data, '=');
+
+	if (value)
+		name.len = (size_t)(value++ - name.data);
+	const struct opt *o = find_long(opts, n, name);
+	return o ? take(o, value, argc, argv, err) : no_option(argv[0], err);
+}
+
+static int take_letters(const struct opt *opts, size_t n, int argc, char **argv, struct err *err)
+{
+	int taken = 1;
+
+	for (const char *at = argv[0] + 1; *at && taken > 0; at++) {
+		const struct opt *o = find_letter(opts, n, *at);
 		if (!o)
-			return err_set(err, EINVAL, "there is no option '%s'", argv[i]);
-		if (o->kind == OPT_FLAG && value)
-			return err_set(err, EINVAL, "--%s takes no value", o->name);
-		if (o->kind != OPT_FLAG && !value) {
-			if (i + 1 == argc)
-				return err_set(err, EINVAL, "--%s needs a value", o->name);
-			value = argv[++i];
-		}
-		int r = opt_set(o, value, err);
+			return no_option(argv[0], err);
+		bool last = o->kind != OPT_FLAG;
+		taken = take(o, last && at[1] ? at + 1 : NULL, argc, argv, err);
+		if (last)
+			break;
+	}
+	return taken;
+}
+
+/* *ret_ended: by "--", which is counted. */
+static int parse(const struct opt *opts, size_t n, int argc, char **argv, bool *ret_ended,
+		 struct err *err)
+{
+	int i = 0;
+
+	*ret_ended = false;
+	while (i < argc && argv[i][0] == '-' && argv[i][1]) {
+		*ret_ended = strcmp(argv[i], "--") == 0;
+		if (*ret_ended)
+			return i + 1;
+		int r = argv[i][1] == '-' ? take_name(opts, n, argc - i, argv + i, err)
+					  : take_letters(opts, n, argc - i, argv + i, err);
 		if (r < 0)
 			return r;
+		i += r;
 	}
 	return i;
+}
+
+int opt_parse(const struct opt *opts, size_t n, int argc, char **argv, struct err *err)
+{
+	bool ended;
+
+	return parse(opts, n, argc, argv, &ended, err);
 }
 
 int opt_words(const struct cli_command *self, const struct opt *opts, size_t n_opts, int argc,
@@ -159,11 +198,10 @@ int opt_words(const struct cli_command *self, const struct opt *opts, size_t n_o
 	int n = 0;
 
 	for (int i = 0; i < argc || n < min;) {
-		int at = plain ? 0 : opt_parse(opts, n_opts, argc - i, argv + i, &err);
+		int at = plain ? 0 : parse(opts, n_opts, argc - i, argv + i, &plain, &err);
 		if (at < 0)
 			return cli_usage(self, "%s", err.text);
 		i += at;
-		plain = plain || (at > 0 && strcmp(argv[i - 1], "--") == 0);
 		if (i == argc && n >= min)
 			break;
 		if (i == argc || n == max)

@@ -62,7 +62,8 @@ struct opt {
 };
 
 /* Takes the options in front of the first other word ("--" ends them too) and returns the index of
- * that word; negative: *err says what is wrong. "--name value", "--name=value", "-x value". */
+ * that word; negative: *err says what is wrong. "--name value", "--name=value", "-x value",
+ * "-xvalue", "-abx value" (POSIX.1-2017, XBD 12.2, guideline 5). */
 int opt_parse(const struct opt *opts, size_t n, int argc, char **argv, struct err *err);
 
 /* All of a command's words: min to max of them, with the options before, between and after ("--"

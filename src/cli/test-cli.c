@@ -66,6 +66,10 @@ static void options_end_at_the_first_other_word(void **state)
 		{ "-", 0 },
 		{ "--", 1 },
 		{ "--text -- word", 2 },
+		{ "-ff word", 1 },
+		{ "-ft a b", 2 },
+		{ "-fta b", 1 },
+		{ "-ta -lb -f word", 3 },
 	};
 	struct err err;
 
@@ -90,6 +94,14 @@ static void options_take_their_values(void **state)
 	assert_int_equal(v.list.n, 2);
 	assert_string_equal(v.list.items[1], "y");
 	assert_int_equal(v.number, 60);
+
+	v = (struct values){ 0 };
+	assert_int_equal(parse(&v, "-fly -lx -ft word", &err), 4);
+	assert_true(v.flag);
+	assert_string_equal(v.text, "word");
+	assert_int_equal(v.list.n, 2);
+	assert_string_equal(v.list.items[0], "y");
+	assert_string_equal(v.list.items[1], "x");
 }
 
 static void wrong_options_say_what_is_wrong(void **state)
@@ -99,7 +111,8 @@ static void wrong_options_say_what_is_wrong(void **state)
 	} rows[] = {
 		{ "--nope", "there is no option '--nope'" },
 		{ "-x", "there is no option '-x'" },
-		{ "-ff", "there is no option '-ff'" },
+		{ "-fx", "there is no option '-fx'" },
+		{ "-ft", "--text needs a value" },
 		{ "--text", "--text needs a value" },
 		{ "--flag=1", "--flag takes no value" },
 		{ "--number 0", "--number takes a number from 1 to 60" },
@@ -153,20 +166,26 @@ static void words_may_have_options_around_them(void **state)
 		{ "a b c", EXIT_USAGE, NULL, NULL, false },
 		{ "a -- b -f", EXIT_USAGE, NULL, NULL, false },
 		{ "a -x", EXIT_USAGE, NULL, NULL, false },
+		{ "-t -- a -f", 0, "a", "second", true },
+		{ "-ft -- a", 0, "a", "second", true },
 	};
 	static const struct cli_command self = { "thing", "[-f] A [B]", "", NULL };
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		const char *words[2] = { "first", "second" };
+		const char *text;
 		bool flag = false;
-		const struct opt opt = { "flag", 'f', OPT_FLAG, &flag, 0, 0 };
+		const struct opt opts[] = {
+			{ "flag", 'f', OPT_FLAG, &flag, 0, 0 },
+			{ "text", 't', OPT_TEXT, &text, 0, 0 },
+		};
 		char copy[64], *argv[8];
 		int argc = 0;
 		snprintf(copy, sizeof(copy), "%s", rows[i].line);
 		for (char *word = strtok(copy, " "); word; word = strtok(NULL, " "))
 			argv[argc++] = word;
-		assert_int_equal(opt_words(&self, &opt, 1, argc, argv, 1, 2, words),
+		assert_int_equal(opt_words(&self, opts, ARRAY_SIZE(opts), argc, argv, 1, 2, words),
 				 rows[i].status);
 		if (rows[i].status)
 			continue;
