@@ -346,7 +346,7 @@ void exec_run(struct runtime_exec *e, struct sandbox *s)
 		if (r == -EAGAIN)
 			exec_requeue_first(e);
 		else
-			exec_fail_soon(e, EPIPE, "internal", "the launcher is gone");
+			exec_fail_soon(e, EAGAIN, "busy", "the launcher is gone");
 		return;
 	}
 	/* Nothing runs before it has the command as well; and what went back to the pool above is

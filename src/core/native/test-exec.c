@@ -867,6 +867,27 @@ static void the_end_of_the_launcher_ends_everything_once(void **state)
 	fake_stop(&f);
 }
 
+/* Nothing has run, so that it may be asked for again. */
+static void a_launcher_that_has_just_gone_is_no_failure(void **state)
+{
+	const struct runtime_exec_spec spec = spec_of();
+	struct fake f;
+	struct call c;
+
+	fake_start(&f, &fake_config);
+	runtime_warm(f.rt, 1, FAKE_IMAGE, false);
+	fake_turn(&f);
+	assert_int_equal(f.n, 1);
+	close(f.launcher);
+	f.launcher = -1;
+	start(&f, &c, &spec);
+	fake_turn(&f);
+	assert_int_equal(c.done, 1);
+	assert_int_equal(c.started, 0);
+	assert_string_equal(c.err.slug, "busy");
+	fake_stop(&f);
+}
+
 /* A flood is taken in bounded portions; the time-out strikes meanwhile. */
 static void a_flood_does_not_hold_up_the_time_out(void **state)
 {
@@ -930,6 +951,7 @@ int main(void)
 		cmocka_unit_test(no_more_run_than_the_host_has_memory_for),
 		cmocka_unit_test(who_waits_too_long_is_told_that_the_server_is_busy),
 		cmocka_unit_test(the_end_of_the_launcher_ends_everything_once),
+		cmocka_unit_test(a_launcher_that_has_just_gone_is_no_failure),
 		cmocka_unit_test(a_flood_does_not_hold_up_the_time_out),
 	};
 
