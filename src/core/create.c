@@ -14,6 +14,7 @@
 #include "base/random.h"
 #include "core/create.h"
 #include "core/disk.h"
+#include "core/refusal.h"
 #include "store/store.h"
 
 /* More than 20 items can become, were each a preset. */
@@ -68,24 +69,17 @@ static int check_template(const struct core *c, const struct session_params *p, 
 			list.data ? list.data : "");
 }
 
-int create_no_capacity(struct err *err)
-{
-	return err_slug(err, EAGAIN, "no_capacity",
-			"All sandbox workspaces are in use; try again shortly.");
-}
-
 int create_check_room(const struct core *c, const struct tenant *t, unsigned n, struct err *err)
 {
 	if (c->stopping)
-		return err_slug(err, ESHUTDOWN, "stopping",
-				"The server is stopping; try again shortly.");
+		return refusal_stopping(err);
 	if (t->sessions_open + n > t->limits.max_sessions)
 		return err_slug(err, EDQUOT, "session_limit",
 				"Session limit reached: %u of %u sessions are open. "
 				"Delete one first.",
 				t->sessions_open, t->limits.max_sessions);
 	if (c->n_sessions + n > c->config.max_sessions)
-		return create_no_capacity(err);
+		return refusal_no_capacity(err);
 	return 0;
 }
 
@@ -110,8 +104,7 @@ static int check_create(const struct core *c, const struct tenant *t,
 	int r;
 
 	if (c->stopping)
-		return err_slug(err, ESHUTDOWN, "stopping",
-				"The server is stopping; try again shortly.");
+		return refusal_stopping(err);
 	r = check_template(c, p, err);
 	if (r >= 0)
 		r = egress_check(c, t, p, err);
@@ -179,7 +172,7 @@ static void say_failed(struct err *said, const struct create *cr, const struct e
 	const struct session *s = cr->s;
 
 	if (err->slug && strcmp(err->slug, "no_capacity") == 0) {
-		create_no_capacity(said);
+		refusal_no_capacity(said);
 		return;
 	}
 	log_event(LOG_ERROR, "session_create_failed", LOG_STR("request", cr->origin.request),
@@ -187,7 +180,7 @@ static void say_failed(struct err *said, const struct create *cr, const struct e
 		  LOG_STR("why", err->text));
 	/* The store gives no slug: a disk that is full now may have room again soon. */
 	if (!err->slug || strcmp(err->slug, "busy") == 0)
-		err_slug(said, EAGAIN, "busy", "The server is busy; try again shortly.");
+		refusal_busy(said);
 	else
 		err_slug(said, EIO, "internal", "Internal Server Error");
 }
@@ -465,7 +458,7 @@ void creates_expire(struct core *c, int64_t now_us)
 			fork_late(cr->fork);
 			continue;
 		}
-		err_slug(&err, EAGAIN, "busy", "The server is busy; try again shortly.");
+		refusal_busy(&err);
 		answer_create(cr, NULL, &err);
 	}
 }

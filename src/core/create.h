@@ -42,7 +42,6 @@ int create_row(const struct create *cr, struct buf *egress, struct store_session
 void create_ready(struct create *cr, bool wanted);
 /* Gives everything back. *cr is gone, soon. */
 void create_failed(struct create *cr, const struct err *err);
-int create_no_capacity(struct err *err);
 /* "stopping", "session_limit", "no_capacity" for so many more. */
 int create_check_room(const struct core *c, const struct tenant *t, unsigned n, struct err *err);
 

@@ -20,6 +20,7 @@
 #include "core/disk.h"
 #include "core/files.h"
 #include "core/parts.h"
+#include "core/refusal.h"
 
 #define ENV_MAX 64u
 
@@ -491,8 +492,7 @@ static int check_start(const struct core *c, const struct session *s, const stru
 		       struct err *err)
 {
 	if (c->stopping)
-		return err_slug(err, ESHUTDOWN, "stopping",
-				"The server is stopping; try again shortly.");
+		return refusal_stopping(err);
 	if (check_env(p, err) < 0)
 		return -err->code;
 	return exec_check_slot(s->tenant, err);

@@ -19,6 +19,7 @@
 #include "core/audit.h"
 #include "core/create.h"
 #include "core/disk.h"
+#include "core/refusal.h"
 #include "store/store.h"
 
 #define EGRESS_TEXT_MAX (128u * KIB)
@@ -89,7 +90,7 @@ static void finish(struct fork *f)
 {
 	/* Nobody can fork what is gone; whatever failed first is no matter then. */
 	if (f->err.code && f->s->state != SESSION_READY)
-		err_slug(&f->err, ENOENT, "session_not_found", "Session not found or expired");
+		refusal_no_session(&f->err);
 	if (!f->audit)
 		tell(f);
 	else if (f->err.code)
@@ -155,7 +156,7 @@ static void step(struct fork *f)
 	if (f->failed) {
 		fail_all(f, &f->err);
 	} else if (!f->fn) {
-		err_slug(&late, EAGAIN, "busy", "The server is busy; try again shortly.");
+		refusal_busy(&late);
 		fail_all(f, &late);
 	} else {
 		put_rows(f);
@@ -193,7 +194,7 @@ void fork_late(struct fork *f)
 {
 	struct err err;
 
-	err_slug(&err, EAGAIN, "busy", "The server is busy; try again shortly.");
+	refusal_busy(&err);
 	answer(f, &err);
 }
 
@@ -282,7 +283,7 @@ static void on_begun(void *data, bool on_disk)
 		begin(f);
 		return;
 	}
-	err_slug(&busy, EIO, "busy", "The server is busy; try again shortly.");
+	refusal_busy(&busy);
 	fail_all(f, &busy);
 }
 

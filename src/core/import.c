@@ -33,6 +33,7 @@
 #include "core/disk.h"
 #include "core/files.h"
 #include "core/parts.h"
+#include "core/refusal.h"
 #include "core/repository.h"
 
 #define PLACES_TENANT 2u
@@ -181,19 +182,16 @@ void imports_end(struct core *c, const struct session *s)
 		if ((s && im->s != s) || im->state == IMPORT_UNPACKING || im->err.code)
 			continue;
 		if (s)
-			err_slug(&im->err, ENOENT, "session_not_found",
-				 "Session not found or expired");
+			refusal_no_session(&im->err);
 		else
-			err_slug(&im->err, ESHUTDOWN, "stopping",
-				 "The server is stopping; try again shortly.");
+			refusal_stopping(&im->err);
 		refuse_soon(im);
 	}
 	for (struct import *im = c->imports_first; !s && im; im = im->next) {
 		if (im->state != IMPORT_UNPACKING || im->err.code)
 			continue;
 		im->s->tenant->commands_running--;
-		err_slug(&im->err, ESHUTDOWN, "stopping",
-			 "The server is stopping; try again shortly.");
+		refusal_stopping(&im->err);
 		refuse_soon(im);
 	}
 }
@@ -311,7 +309,7 @@ static void say_fetch(struct err *ret, const struct import *im,
 			 result->host);
 		break;
 	case RUNTIME_FETCH_NO_SPACE:
-		err_slug(ret, ENOSPC, "busy", "The server is busy; try again shortly.");
+		refusal_busy(ret);
 		break;
 	case RUNTIME_FETCH_OK:
 	case RUNTIME_FETCH_FAILED:
@@ -430,7 +428,7 @@ static int make_file(struct import *im, struct err *err)
 	}
 	log_event(LOG_ERROR, "import_no_room", LOG_STR("request", im->origin.request),
 		  LOG_STR("session", im->s->id), LOG_STR("why", err->text));
-	return err_slug(err, EAGAIN, "busy", "The server is busy; try again shortly.");
+	return refusal_busy(err);
 }
 
 static void fetch(struct import *im)
@@ -505,7 +503,7 @@ void imports_expire(struct core *c, int64_t now_us)
 		if (im->state != IMPORT_WAITING || im->err.code ||
 		    now_us - im->since_us < WAIT_MAX_US)
 			continue;
-		err_slug(&im->err, EAGAIN, "busy", "The server is busy; try again shortly.");
+		refusal_busy(&im->err);
 		refuse_soon(im);
 	}
 }
@@ -521,7 +519,7 @@ static void on_begun(void *data, bool on_disk)
 		places_pump(im->c);
 		return;
 	}
-	err_slug(&im->err, EIO, "busy", "The server is busy; try again shortly.");
+	refusal_busy(&im->err);
 	refuse_soon(im);
 }
 
@@ -570,8 +568,7 @@ int import_start(struct core *c, struct session *s, const struct import_params *
 	int r = repository_parse(&repository, p->repo, p->ref, p->path, err);
 
 	if (r >= 0 && c->stopping)
-		r = err_slug(err, ESHUTDOWN, "stopping",
-			     "The server is stopping; try again shortly.");
+		r = refusal_stopping(err);
 	if (r < 0)
 		return refuse(c, s, p, err);
 	struct import *im = mem_new(1, sizeof(*im));

@@ -15,6 +15,7 @@
 #include "core/disk.h"
 #include "core/files.h"
 #include "core/parts.h"
+#include "core/refusal.h"
 #include "core/snapshot.h"
 #include "store/store.h"
 
@@ -187,7 +188,7 @@ static void on_begun(void *data, bool on_disk)
 	struct restore *r = data;
 
 	if (!on_disk)
-		err_slug(&r->err, EIO, "busy", "The server is busy; try again shortly.");
+		refusal_busy(&r->err);
 	begin(r);
 }
 

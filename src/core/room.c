@@ -4,8 +4,9 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "core/create.h"
 #include "core/disk.h"
+#include "core/parts.h"
+#include "core/refusal.h"
 
 #define FRESH_US 2000000
 #define FREE_PART 20u
@@ -83,7 +84,7 @@ static void refuse(struct core *c, struct room_wait *w, enum core_room why)
 	if (!c->room.refuses)
 		say_refused(c, why);
 	c->room.refuses = true;
-	create_no_capacity(&err);
+	refusal_no_capacity(&err);
 	w->fn(w, &err);
 }
 

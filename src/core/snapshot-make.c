@@ -20,6 +20,7 @@
 #include "core/disk.h"
 #include "core/files.h"
 #include "core/parts.h"
+#include "core/refusal.h"
 #include "core/snapshot.h"
 #include "store/store.h"
 
@@ -146,7 +147,7 @@ static void on_stored(void *data, const struct err *err)
 	struct err busy;
 
 	if (err) {
-		err_slug(&busy, EAGAIN, "busy", "The server is busy; try again shortly.");
+		refusal_busy(&busy);
 		fail(m, &busy, true);
 		return;
 	}
@@ -224,7 +225,7 @@ static void on_name(struct copy_wait *w, const char *name, const struct err *err
 	struct err busy;
 
 	if (err) {
-		err_slug(&busy, EAGAIN, "busy", "The server is busy; try again shortly.");
+		refusal_busy(&busy);
 		fail(m, &busy, false);
 		return;
 	}
@@ -261,7 +262,7 @@ static void begin(struct make *m)
 	struct err gone;
 
 	if (m->s->state != SESSION_READY) {
-		err_slug(&gone, ENOENT, "session_not_found", "Session not found or expired");
+		refusal_no_session(&gone);
 		fail(m, &gone, false);
 		return;
 	}
@@ -288,7 +289,7 @@ static void on_begun(void *data, bool on_disk)
 	} else if (on_disk) {
 		begin(m);
 	} else {
-		err_slug(&busy, EIO, "busy", "The server is busy; try again shortly.");
+		refusal_busy(&busy);
 		fail(m, &busy, false);
 	}
 }
@@ -349,8 +350,7 @@ void snapshot_create(struct core *c, struct session *s, struct str name, struct 
 	session_ref(s);
 	core_hold(c);
 	if (c->stopping)
-		err_slug(&m->err, ESHUTDOWN, "stopping",
-			 "The server is stopping; try again shortly.");
+		refusal_stopping(&m->err);
 	if (c->stopping || snapshot_check_limit(c, s->tenant, &m->err) < 0) {
 		m->later.fn = on_refused;
 	} else {

@@ -6,7 +6,6 @@
 #include "core/snapshot.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -14,6 +13,7 @@
 #include "base/mem.h"
 #include "core/disk.h"
 #include "core/parts.h"
+#include "core/refusal.h"
 #include "store/store.h"
 
 /* ---- The table ---- */
@@ -201,7 +201,7 @@ static void on_dropped(void *data, const struct err *err)
 	if (err) {
 		/* It is as if nobody had asked. */
 		snapshot_insert(d->snap);
-		err_slug(&busy, EAGAIN, "busy", "The server is busy; try again shortly.");
+		refusal_busy(&busy);
 	} else {
 		d->snap->deleted = true;
 	}
