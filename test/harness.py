@@ -14,6 +14,7 @@ import contextlib
 import fcntl
 import glob
 import http.client
+import itertools
 import json
 import os
 import random
@@ -38,6 +39,7 @@ CI = os.environ.get("CI") == "true"
 VOLUME_MB = "1024"
 START_SECONDS = 60
 PATIENCE_SECONDS = 60
+_log_numbers = itertools.count(1)
 
 # Static keys that every server of the tests has, one tenant each.
 KEYS = {name: "test-key-of-%s-0123456789" % name for name in ("a", "b", "c")}
@@ -223,7 +225,8 @@ class Server:
         }
         settings.update(env or {})
         self.env = environment(**settings)
-        self.log_path = os.path.join(state_dirs().root, "server-%d.log" % self.port)
+        # A port may come again; the log of another server would be counted in.
+        self.log_path = os.path.join(state_dirs().root, "server-%d.log" % next(_log_numbers))
         self.process = None
         self.number = None
         self.start_seconds = None
@@ -309,6 +312,11 @@ class Server:
     def log(self):
         with open(self.log_path, encoding="utf-8", errors="replace") as file:
             return file.read()
+
+    def events(self):
+        """What the log has said so far; a line that is just being written is not among it."""
+        lines = self.log().split("\n")[:-1]
+        return [json.loads(line) for line in lines if line.startswith("{")]
 
     def log_tail(self, lines=40):
         return "".join(line + "\n" for line in self.log().splitlines()[-lines:])

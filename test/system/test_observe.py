@@ -145,13 +145,7 @@ def test_health_is_answered_within_a_second_whatever_runs(server):
 
 def lines(server, event, request):
     """What the log says about this request."""
-    found = []
-    for line in server.log().splitlines():
-        if line.startswith("{"):
-            said = json.loads(line)
-            if said["event"] == event and said.get("request") == request:
-                found.append(said)
-    return found
+    return [e for e in server.events() if e["event"] == event and e.get("request") == request]
 
 
 def test_every_answer_has_one_line_for_those_who_look_closely(servers):

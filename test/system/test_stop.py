@@ -49,13 +49,7 @@ def running(server, commands):
 
 
 def events(server, name):
-    found = []
-    for line in server.log().splitlines():
-        if line.startswith("{"):
-            event = json.loads(line)
-            if event["event"] == name and event["process"] == "airlockd":
-                found.append(event)
-    return found
+    return [e for e in server.events() if (e["event"], e["process"]) == (name, "airlockd")]
 
 
 def term(server, number=signal.SIGTERM):
