@@ -608,7 +608,7 @@ def test_who_says_ready_is_there_until_that_is_read():
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind("\0" + name)
         manager.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
-        manager.settimeout(20)
+        manager.settimeout(60)
         with fresh({"NOTIFY_SOCKET": "@" + name}) as server:
             time.sleep(0.5)
             text, ((_, _, credentials),), _, _ = manager.recvmsg(256, 256)

@@ -64,7 +64,7 @@ def scraped(server):
 
 def asked(port, request):
     """The bytes that come back for these."""
-    with socket.create_connection(("127.0.0.1", port), 10) as s:
+    with socket.create_connection(("127.0.0.1", port), 60) as s:
         s.sendall(request)
         return harness.read_raw(s)
 

@@ -215,7 +215,7 @@ def test_an_upload_that_has_begun_is_taken():
     with stopping() as server:
         session = server.create()
         server.exec(session, "true")
-        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
         connection.putrequest("PUT", "/v1/sessions/%s/files?path=a" % session)
         connection.putheader("X-API-Key", KEYS["a"])
         connection.putheader("Content-Length", "8")
