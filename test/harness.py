@@ -26,6 +26,7 @@ import subprocess
 import tempfile
 import threading
 import time
+import weakref
 
 import awake
 
@@ -40,6 +41,7 @@ VOLUME_MB = "1024"
 START_SECONDS = 60
 PATIENCE_SECONDS = 60
 _log_numbers = itertools.count(1)
+_servers = weakref.WeakSet()
 
 # Static keys that every server of the tests has, one tenant each.
 KEYS = {name: "test-key-of-%s-0123456789" % name for name in ("a", "b", "c")}
@@ -133,6 +135,7 @@ class StateDirs:
         self.root = tempfile.mkdtemp(prefix="airlock-test-%d-" % os.getpid())
         os.chmod(self.root, 0o755)
         self._free = collections.defaultdict(list)
+        self._of_servers = set()
         self._count = 0
 
     @staticmethod
@@ -151,7 +154,21 @@ class StateDirs:
         os.mkdir(path, 0o755)
         return path
 
+    def take_for_server(self, kind):
+        path = self.take(kind)
+        self._of_servers.add(path)
+        return path
+
+    def remove_unused(self):
+        """What servers took for themselves, and neither gave back nor run on: those that kept their
+        sessions, and those of tests that failed. Each holds a whole volume."""
+        used = {server.state_dir for server in _servers if server.is_running()}
+        for path in self._of_servers - used:
+            self._of_servers.remove(path)
+            shutil.rmtree(path, ignore_errors=True)
+
     def give_back(self, kind, path):
+        self._of_servers.discard(path)
         for name in os.listdir(os.path.join(path, "state")):
             full = os.path.join(path, "state", name)
             if os.path.isfile(full):
@@ -171,6 +188,11 @@ def state_dirs():
         _dirs = StateDirs()
         atexit.register(remove_state_dirs)
     return _dirs
+
+
+def remove_unused_dirs():
+    if _dirs is not None:
+        _dirs.remove_unused()
 
 
 def remove_state_dirs():
@@ -208,7 +230,8 @@ class Server:
         self.url = "http://127.0.0.1:%d" % self.port
         self._kind = (env or {}).get("SANDBOX_VOLUMES", "auto")
         self._own_dir = state_dir is None
-        self.state_dir = state_dir or state_dirs().take(self._kind)
+        self.state_dir = state_dir or state_dirs().take_for_server(self._kind)
+        _servers.add(self)
         settings = {
             "SANDBOX_API_KEYS": ",".join("%s:%s" % pair for pair in KEYS.items()),
             "SANDBOX_LISTEN": "127.0.0.1:%d" % self.port,
@@ -250,6 +273,9 @@ class Server:
         self.start_seconds = time.monotonic() - began
         self.number = server_number(self.process.pid)
         return self
+
+    def is_running(self):
+        return self.process is not None and self.process.poll() is None
 
     def popen(self, **more):
         return subprocess.Popen(
