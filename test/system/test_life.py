@@ -483,7 +483,8 @@ def test_a_delete_with_a_command_running(server):
 
 
 def test_a_client_that_hangs_up_does_not_end_its_command(server, session):
-    body = b'{"command": "sleep 0.5; touch done"}'
+    body = b'{"command": "until [ -e go ]; do sleep 0.1; done; sleep 0.5; touch done", '
+    body += b'"timeout_seconds": 60}'
     with server.connect() as s:
         s.sendall(
             b"POST /v1/sessions/%s/exec HTTP/1.1\r\nHost: x\r\nX-API-Key: %s\r\n"
@@ -493,8 +494,9 @@ def test_a_client_that_hangs_up_does_not_end_its_command(server, session):
         harness.wait_until(
             lambda: server.get("/v1/usage").json["commands_running"] == 1, "it runs"
         )
+    server.exec(session, "touch go")
     harness.wait_until(
-        lambda: server.exec(session, "ls")["stdout"] == "done\n", "it ran to its end"
+        lambda: server.exec(session, "ls")["stdout"] == "done\ngo\n", "it ran to its end"
     )
 
 

@@ -251,8 +251,8 @@ def test_an_answer_that_nobody_hears_is_counted_as_such(measured):
         return scraped(measured).value("airlock_http_requests_total", route=route, status=status)
 
     heard, unheard = counted("200"), counted("499")
-    body = b'{"command": "sleep 1"}'
-    with socket.create_connection(("127.0.0.1", measured.port), 10) as s:
+    body = b'{"command": "until [ -e go ]; do sleep 0.1; done", "timeout_seconds": 60}'
+    with measured.connect() as s:
         s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         s.sendall(
             b"POST /v1/sessions/%s/exec HTTP/1.1\r\nHost: x\r\nX-API-Key: %s\r\nContent-Length: %d\r\n\r\n%s"
@@ -261,6 +261,7 @@ def test_an_answer_that_nobody_hears_is_counted_as_such(measured):
         harness.wait_until(
             lambda: measured.get("/v1/usage").json["commands_running"] == 1, "it runs"
         )
+    assert measured.post("/v1/sessions/%s/write" % session, {"path": "go", "content": ""}).status == 200
     harness.wait_until(lambda: counted("499") == unheard + 1, "it is over")
     assert counted("200") == heard
     measured.delete("/v1/sessions/" + session)
