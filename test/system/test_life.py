@@ -223,13 +223,14 @@ def alive(pid):
 @pytest.mark.parametrize("victim", ["init", "tenant"])
 def test_killing_a_process_inside_from_outside(server, session, victim):
     """Only that command is lost; the result says that something was killed."""
+    program = "victim-" + victim
     with harness.in_background(
         server.post, "/v1/sessions/%s/exec" % session,
-        {"command": "cp /bin/sleep victim; exec ./victim 60", "timeout_seconds": 20},
+        {"command": "cp /bin/sleep {0}; exec ./{0} 60".format(program), "timeout_seconds": 50},
     ) as result:
         pid = harness.wait_until(
             lambda: next(
-                (p for p, name in harness.tenant_processes(server.number) if name == "victim"), None
+                (p for p, name in harness.tenant_processes(server.number) if name == program), None
             ),
             "it runs",
         )
