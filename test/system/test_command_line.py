@@ -7,10 +7,10 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 
 import pytest
 
+import awake
 import harness
 from harness import KEYS
 
@@ -216,9 +216,9 @@ def test_a_warm_start_is_short():
     taken = []
     # The best of some: other work on the machine must not decide.
     for _ in range(4):
-        began = time.monotonic()
+        began = awake.seconds()
         assert airlock("run", "--", "true").returncode == 0
-        taken.append(time.monotonic() - began)
+        taken.append(awake.seconds() - began)
     assert min(taken[1:]) <= 2
 
 

@@ -196,7 +196,7 @@ def test_no_line_holds_what_is_a_tenants(servers):
     server.get(path + "/read?path=mark-path")
     server.get("/mark-target", key="mark-key")
     server.request("PUT", path + "/files?path=mark-upload", raw=b"mark-body")
-    server.delete(path)
+    line_of(server, server.delete(path))
     log = server.log()
     assert log.count('"event":"request"') > 8
     assert "mark-" not in log and KEYS["a"] not in log
@@ -220,6 +220,7 @@ def test_the_metrics_are_those_of_the_contract_and_name_no_tenant(measured):
 
 
 def test_commands_and_answers_are_counted(measured):
+    began = time.monotonic()
     before = scraped(measured)
     session = measured.create()
     path = "/v1/sessions/%s/exec" % session
@@ -241,7 +242,7 @@ def test_commands_and_answers_are_counted(measured):
     outcomes = {o: more("airlock_exec_total", outcome=o) for o in ("ok", "failed", "timeout", "oom")}
     assert outcomes == {"ok": 2, "failed": 1, "timeout": 1, "oom": 1}
     assert more("airlock_exec_seconds_count") == 4
-    assert 1.3 < more("airlock_exec_seconds_sum") < 15
+    assert 1.3 < more("airlock_exec_seconds_sum") < time.monotonic() - began
     assert more("airlock_exec_seconds_bucket", le="0.1") <= 2
     assert more("airlock_exec_overhead_seconds_count") == 5
     route = "POST /v1/sessions/{session_id}/exec"

@@ -408,7 +408,8 @@ os.kill(os.getpid(), 9)
 
 
 def test_129_a_crashed_client_does_not_block_the_next(servers, ours):
-    server = servers.get(dict(limits(max_sessions=1), SANDBOX_SESSION_TTL="1"))
+    # Longer than a client is kept from running between its start and its first call.
+    server = servers.get(dict(limits(max_sessions=1), SANDBOX_SESSION_TTL="5"))
     arguments = [os.path.join(harness.ROOT, "sdk", "python"), KEYS["a"], server.url]
     ran = subprocess.run(
         [sys.executable, "-c", CRASHES, *arguments], capture_output=True, text=True
