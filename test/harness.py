@@ -327,7 +327,20 @@ class Server:
 
     def release(self):
         if self._own_dir and not self.keep and os.path.isdir(os.path.join(self.state_dir, "state")):
-            state_dirs().give_back(self._kind, self.state_dir)
+            if not self._volumes_left():
+                state_dirs().give_back(self._kind, self.state_dir)
+
+    def _volumes_left(self):
+        """A stop that took too long has not deleted all; to the next database they would be lost volumes."""
+        ran = subprocess.run(
+            [os.path.join(self.build, "airlock"), "volume", "show", "--json", "--state-dir",
+             self.state_dir],
+            env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        )
+        if ran.returncode:
+            return True
+        shown = json.loads(ran.stdout)
+        return shown["workspaces"] + shown["snapshots"] + shown["being_deleted"] > 0
 
     def __enter__(self):
         return self.start()
