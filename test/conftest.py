@@ -23,6 +23,11 @@ def pytest_configure(config):
 
 
 @pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item, nextitem):
+    harness.remove_unused_dirs()
+
+
+@pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session, exitstatus):
     harness.remove_state_dirs()
     clients.remove_unpacked()

@@ -14,6 +14,7 @@ import contextlib
 import fcntl
 import glob
 import http.client
+import itertools
 import json
 import os
 import random
@@ -25,6 +26,7 @@ import subprocess
 import tempfile
 import threading
 import time
+import weakref
 
 import awake
 
@@ -38,6 +40,8 @@ CI = os.environ.get("CI") == "true"
 VOLUME_MB = "1024"
 START_SECONDS = 60
 PATIENCE_SECONDS = 60
+_log_numbers = itertools.count(1)
+_servers = weakref.WeakSet()
 
 # Static keys that every server of the tests has, one tenant each.
 KEYS = {name: "test-key-of-%s-0123456789" % name for name in ("a", "b", "c")}
@@ -131,6 +135,7 @@ class StateDirs:
         self.root = tempfile.mkdtemp(prefix="airlock-test-%d-" % os.getpid())
         os.chmod(self.root, 0o755)
         self._free = collections.defaultdict(list)
+        self._of_servers = set()
         self._count = 0
 
     @staticmethod
@@ -149,7 +154,21 @@ class StateDirs:
         os.mkdir(path, 0o755)
         return path
 
+    def take_for_server(self, kind):
+        path = self.take(kind)
+        self._of_servers.add(path)
+        return path
+
+    def remove_unused(self):
+        """What servers took for themselves, and neither gave back nor run on: those that kept their
+        sessions, and those of tests that failed. Each holds a whole volume."""
+        used = {server.state_dir for server in _servers if server.is_running()}
+        for path in self._of_servers - used:
+            self._of_servers.remove(path)
+            shutil.rmtree(path, ignore_errors=True)
+
     def give_back(self, kind, path):
+        self._of_servers.discard(path)
         for name in os.listdir(os.path.join(path, "state")):
             full = os.path.join(path, "state", name)
             if os.path.isfile(full):
@@ -169,6 +188,11 @@ def state_dirs():
         _dirs = StateDirs()
         atexit.register(remove_state_dirs)
     return _dirs
+
+
+def remove_unused_dirs():
+    if _dirs is not None:
+        _dirs.remove_unused()
 
 
 def remove_state_dirs():
@@ -206,7 +230,8 @@ class Server:
         self.url = "http://127.0.0.1:%d" % self.port
         self._kind = (env or {}).get("SANDBOX_VOLUMES", "auto")
         self._own_dir = state_dir is None
-        self.state_dir = state_dir or state_dirs().take(self._kind)
+        self.state_dir = state_dir or state_dirs().take_for_server(self._kind)
+        _servers.add(self)
         settings = {
             "SANDBOX_API_KEYS": ",".join("%s:%s" % pair for pair in KEYS.items()),
             "SANDBOX_LISTEN": "127.0.0.1:%d" % self.port,
@@ -223,7 +248,8 @@ class Server:
         }
         settings.update(env or {})
         self.env = environment(**settings)
-        self.log_path = os.path.join(state_dirs().root, "server-%d.log" % self.port)
+        # A port may come again; the log of another server would be counted in.
+        self.log_path = os.path.join(state_dirs().root, "server-%d.log" % next(_log_numbers))
         self.process = None
         self.number = None
         self.start_seconds = None
@@ -248,6 +274,9 @@ class Server:
         self.number = server_number(self.process.pid)
         return self
 
+    def is_running(self):
+        return self.process is not None and self.process.poll() is None
+
     def popen(self, **more):
         return subprocess.Popen(
             [self.program, "serve", *self.arguments], env=self.env, cwd="/", **more
@@ -264,15 +293,15 @@ class Server:
         """Stops it and, when clean, looks whether anything of it is left on the host."""
         if self.process is None or self.process.poll() is not None:
             return
-        began = time.monotonic()
+        began = awake.seconds()
         self.process.send_signal(signal.SIGTERM)
         try:
-            self.process.wait(30)
-        except subprocess.TimeoutExpired:
+            wait_until(lambda: self.process.poll() is not None, "the server stops")
+        except AssertionError as error:
             self.process.kill()
             self.process.wait()
-            raise AssertionError("the server did not stop within 30 s:\n" + self.log_tail())
-        self.stop_seconds = time.monotonic() - began
+            raise AssertionError("%s\n%s" % (error, self.log_tail())) from None
+        self.stop_seconds = awake.seconds() - began
         self.settle()
         if clean:
             assert self.process.returncode == 0, "ended with %d:\n%s" % (
@@ -286,8 +315,10 @@ class Server:
             assert not left, "left on the host: %s\n%s" % (left, self.log_tail())
 
     def settle(self):
+        """The kernel takes apart later what was held. What a killed one leaves the next start removes."""
+        seconds = PATIENCE_SECONDS if self.process.returncode == 0 else 5
         with contextlib.suppress(AssertionError):
-            within(lambda: not self.left_over(), 5, "nothing is left")
+            within(lambda: not self.left_over(), seconds, "nothing is left")
 
     def kill(self):
         """SIGKILL to the launcher: the rest has to end by itself."""
@@ -296,7 +327,20 @@ class Server:
 
     def release(self):
         if self._own_dir and not self.keep and os.path.isdir(os.path.join(self.state_dir, "state")):
-            state_dirs().give_back(self._kind, self.state_dir)
+            if not self._volumes_left():
+                state_dirs().give_back(self._kind, self.state_dir)
+
+    def _volumes_left(self):
+        """A stop that took too long has not deleted all; to the next database they would be lost volumes."""
+        ran = subprocess.run(
+            [os.path.join(self.build, "airlock"), "volume", "show", "--json", "--state-dir",
+             self.state_dir],
+            env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        )
+        if ran.returncode:
+            return True
+        shown = json.loads(ran.stdout)
+        return shown["workspaces"] + shown["snapshots"] + shown["being_deleted"] > 0
 
     def __enter__(self):
         return self.start()
@@ -309,6 +353,11 @@ class Server:
     def log(self):
         with open(self.log_path, encoding="utf-8", errors="replace") as file:
             return file.read()
+
+    def events(self):
+        """What the log has said so far; a line that is just being written is not among it."""
+        lines = self.log().split("\n")[:-1]
+        return [json.loads(line) for line in lines if line.startswith("{")]
 
     def log_tail(self, lines=40):
         return "".join(line + "\n" for line in self.log().splitlines()[-lines:])
@@ -456,7 +505,9 @@ def read_raw(s):
             break
         body += piece
     closed = False
-    s.settimeout(0.5)
+    # Who says that it closes does, and who does not must not within this time.
+    says = re.search(rb"(?im)^connection:\s*close", head)
+    s.settimeout(PATIENCE_SECONDS if says else 0.5)
     with contextlib.suppress(socket.timeout):
         try:
             closed = s.recv(1) == b""

@@ -14,6 +14,7 @@ import stat
 import subprocess
 import time
 
+import awake
 import harness
 
 # What airlockd keeps in hand: four batches of ids and two of names for copies. Beside them the journal
@@ -21,7 +22,7 @@ import harness
 JOURNAL_MAX = 4 * 32 + 2 * 8
 # Bounds for what must happen, also where everything takes 30 times as long.
 READY_SECONDS = 60
-SETTLE_SECONDS = 30
+SETTLE_SECONDS = 60
 QUOTA = "trusted.airlock.quota"
 
 
@@ -87,7 +88,8 @@ class Ledger:
         shutil.rmtree(self.root, ignore_errors=True)
 
     def pid_of(self, process):
-        """Of a process of the server by its name; the launcher's own child, not a child of that."""
+        """Of a process of the server by its name; the launcher's own child, not a child of that. None:
+        it is not there, or a sandbox that has its name until it has become one is."""
         if process == "launcher":
             return self.server.process.pid
         named = self.server.process_of(
@@ -95,6 +97,9 @@ class Ledger:
         )
         ours = [pid for pid in named if self._is_child(pid)]
         return ours[0] if len(ours) == 1 else None
+
+    def wait_for_pid(self, process):
+        return harness.wait_until(lambda: self.pid_of(process), "there is a " + process)
 
     def _is_child(self, pid):
         with contextlib.suppress(OSError):
@@ -127,10 +132,10 @@ class Ledger:
 
     def ask(self, method, path, body=None, **more):
         """As a client does: what was refused because the server is busy is asked again."""
-        deadline = time.monotonic() + READY_SECONDS
+        deadline = awake.seconds() + READY_SECONDS
         while True:
             answer = self.server.request(method, path, body, **more)
-            if answer.status != 503 or time.monotonic() > deadline:
+            if answer.status != 503 or awake.seconds() > deadline:
                 return answer
             time.sleep(0.02)
 
@@ -175,9 +180,12 @@ class Ledger:
             return {row[0] for row in db.execute(query)}
 
     def usage(self, tenant):
-        """Commands of all months that are counted on the disk."""
-        (n,) = self._column("SELECT coalesce(sum(commands), 0) FROM usage WHERE tenant='%s'" % tenant)
-        return n
+        """Commands of all months that are counted on the disk; None while nobody can read it."""
+        query = "SELECT coalesce(sum(commands), 0) FROM usage WHERE tenant='%s'" % tenant
+        with contextlib.suppress(sqlite3.OperationalError):
+            (n,) = self._column(query)
+            return n
+        return None
 
     def rows(self):
         """The volumes that the database explains."""
@@ -202,12 +210,12 @@ class Ledger:
         return "the journal grows: %d" % kept if kept > self.journal_max else None
 
     def settle(self):
-        deadline = time.monotonic() + SETTLE_SECONDS
-        while self.problem():
-            assert time.monotonic() < deadline, "%s\n%s" % (
-                self.problem(), self.server.log_tail(),
-            )
-            time.sleep(0.005)
+        try:
+            harness.within(lambda: not self.problem(), SETTLE_SECONDS, "nothing is under way")
+        except AssertionError as error:
+            raise AssertionError(
+                "%s: %s\n%s" % (error, self.problem(), self.server.log_tail())
+            ) from None
 
     # ---- What nobody should find ----
 
@@ -251,6 +259,18 @@ class Ledger:
     def subvolumes(self):
         listed = re.findall(r"^ID (\d+) .* path (\S+)$", self._btrfs("subvolume", "list"), re.M)
         return {int(number): path for number, path in listed}
+
+    def transfers(self):
+        """Files of transfers that are under way, with a name or without one."""
+        tmp = os.path.join(self.root, "state", "tmp")
+        return harness.unnamed_files(self.root) + os.listdir(tmp)
+
+    def check_leaks(self):
+        """The kernel takes apart later what a killed server had."""
+        try:
+            harness.wait_until(lambda: not self.leaks(), "nothing is left")
+        except AssertionError as error:
+            raise AssertionError("%s: %r" % (error, self.leaks())) from None
 
     def leaks(self):
         """What of earlier servers on this directory is left beside the one that runs, as a dict."""

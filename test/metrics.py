@@ -52,6 +52,6 @@ class Metrics:
 
 
 def scrape(port):
-    with urllib.request.urlopen("http://127.0.0.1:%d/metrics" % port, timeout=10) as answer:
+    with urllib.request.urlopen("http://127.0.0.1:%d/metrics" % port, timeout=60) as answer:
         assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
         return Metrics(answer.read().decode("utf-8"))

@@ -30,6 +30,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.dirname(HERE)]
 
+import awake  # noqa: E402
 import harness  # noqa: E402
 from codehost import CodeHost, archive  # noqa: E402
 from harness import KEYS  # noqa: E402
@@ -85,7 +86,7 @@ class Soak:
         """Waits while all have to. patient: whether a server that does not listen may come yet."""
         with self._lock:
             if patient:
-                return not self._gave_up and self.was_disturbed(time.monotonic() - PATIENCE)
+                return not self._gave_up and self.was_disturbed(awake.seconds() - PATIENCE)
             self._waiting += 1
             self._lock.notify_all()
             while self._paused and not self._ended:
@@ -113,7 +114,7 @@ class Soak:
 
     def disturb(self, what):
         print("%.1f: %s" % (time.time(), what), flush=True)
-        mark = [time.monotonic(), None]
+        mark = [awake.seconds(), None]
         self.disturbances.append(mark)
         if what == "restart":
             self.server.stop()
@@ -126,11 +127,11 @@ class Soak:
         else:
             self.kill(self.pid_of(what))
         self.ledger.recover()
-        mark[1] = time.monotonic()
+        mark[1] = awake.seconds()
 
     def pid_of(self, role):
         """It may just be forking."""
-        return harness.within(lambda: self.ledger.pid_of(role), PATIENCE, "there is a " + role)
+        return self.ledger.wait_for_pid(role)
 
     def kill(self, pid):
         """One that ends by itself meanwhile is as good."""
@@ -147,9 +148,9 @@ class Soak:
         with self._lock:
             self._paused = True
             alive = self.honest + self.hostile
-            deadline = time.monotonic() + 2 * PATIENCE
+            deadline = awake.seconds() + 2 * PATIENCE
             while self._waiting < sum(t.is_alive() for t in alive):
-                if time.monotonic() > deadline:
+                if awake.seconds() > deadline:
                     raise Lost("a request hangs")
                 self._lock.wait(1)
         yield
@@ -167,12 +168,8 @@ class Soak:
         for tenant in self.hostile:
             tenant.begin_anew()
         self.ledger.settle()
-        leaks = self.ledger.leaks()
-        if leaks:
-            raise Lost("left behind: %r" % leaks)
-        if harness.unnamed_files(self.ledger.root) or os.listdir(
-                os.path.join(self.ledger.root, "state", "tmp")):
-            raise Lost("files of transfers are left")
+        self.ledger.check_leaks()
+        harness.wait_until(lambda: not self.ledger.transfers(), "no file of a transfer is left")
         for role in ROLES:
             pid = self.pid_of(role)
             self.samples[role].append((harness.rss_kib(pid), len(os.listdir("/proc/%d/fd" % pid))))

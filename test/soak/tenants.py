@@ -16,6 +16,7 @@ import tarfile
 import threading
 import time
 
+import awake
 from harness import KEYS
 
 MIB = 1 << 20
@@ -52,7 +53,7 @@ class Tenant(threading.Thread):
         """An answer; None when it may have been done or not. sure: what was refused or not answered is
         asked again, as it can be done twice."""
         while True:
-            began = time.monotonic()
+            began = awake.seconds()
             try:
                 answer = self.soak.server.request(method, path, body, key=self.key, raw=raw, timeout=60)
             except ConnectionRefusedError:
@@ -147,7 +148,7 @@ class Honest(Tenant):
         content = self.content()
         told = ": %s-%d;" % (self.label, self.asked)
         command = "%s printf '%%s' '%s' >%s && cat %s" % (told, content.decode(), name, name)
-        began = time.monotonic()
+        began = awake.seconds()
         answer = self.ask("POST", self.path(session, "exec"), {"command": command})
         if answer is None:
             self.unknown.add(told)

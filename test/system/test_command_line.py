@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The program airlock as a person uses it: exit statuses, what goes where, and what is left behind."""
 
+import contextlib
 import json
 import os
 import shutil
 import signal
 import subprocess
-import time
 
 import pytest
 
+import awake
 import harness
 from harness import KEYS
 
@@ -147,7 +148,9 @@ def test_a_signal_kills_the_command_and_leaves_no_sandbox(server, number):
         process.send_signal(number)
         assert process.wait(60) == 130
     assert ids(server) == before
-    assert server.get("/v1/usage").json["commands_running"] == 0
+    harness.wait_until(
+        lambda: server.get("/v1/usage").json["commands_running"] == 0, "the command ended"
+    )
 
 
 def test_a_reader_that_leaves_ends_the_command(server):
@@ -162,14 +165,12 @@ def test_a_reader_that_leaves_ends_the_command(server):
 
 
 def own_processes():
-    found = []
+    found = set()
     for pid in harness.all_pids():
-        try:
+        with contextlib.suppress(OSError):
             with open("/proc/%d/cmdline" % pid, "rb") as file:
                 if OWN_STATE.encode() in file.read():
-                    found.append(pid)
-        except OSError:
-            pass
+                    found.add(pid)
     return found
 
 
@@ -177,7 +178,7 @@ def test_nothing_of_its_own_server_is_left():
     own_server("own")
     before = own_processes()
     assert airlock("run", "--", "true").returncode == 0
-    assert own_processes() == before
+    harness.wait_until(lambda: not own_processes() - before, "nothing is left")
 
 
 def test_its_own_server_has_no_gateway_for_imports_that_it_cannot_do():
@@ -202,11 +203,12 @@ def test_a_killed_run_takes_its_server_with_it():
         stdout=subprocess.PIPE,
     )
     assert process.stdout.readline() == b"started\n"
-    assert own_processes() != before
+    its = own_processes() - before
+    assert its
     process.kill()
     process.wait()
     process.stdout.close()
-    harness.wait_until(lambda: own_processes() == before, "its server has ended")
+    harness.wait_until(lambda: not own_processes() & its, "its server has ended")
 
 
 def test_a_warm_start_is_short():
@@ -214,9 +216,9 @@ def test_a_warm_start_is_short():
     taken = []
     # The best of some: other work on the machine must not decide.
     for _ in range(4):
-        began = time.monotonic()
+        began = awake.seconds()
         assert airlock("run", "--", "true").returncode == 0
-        taken.append(time.monotonic() - began)
+        taken.append(awake.seconds() - began)
     assert min(taken[1:]) <= 2
 
 
@@ -371,12 +373,11 @@ def test_doctor_leaves_nothing_behind():
     def host():
         with open("/proc/self/mountinfo") as file:
             mounts = file.read()
-        loops = [
-            path for path in os.listdir("/sys/block")
-            if path.startswith("loop")
-            and os.path.exists("/sys/block/%s/loop/backing_file" % path)
-            and "airlock-doctor" in open("/sys/block/%s/loop/backing_file" % path).read()
-        ]
+        loops = []
+        for path in os.listdir("/sys/block"):
+            with contextlib.suppress(OSError):
+                with open("/sys/block/%s/loop/backing_file" % path) as file:
+                    loops += [path] * ("airlock-doctor" in file.read())
         trials = [name for name in os.listdir("/var/tmp") if name.startswith("airlock-doctor")]
         return mounts, loops, trials, os.path.exists("/run/airlock-doctor")
 

@@ -108,7 +108,7 @@ def test_every_call_of_a_build_and_of_init_fails_once(faulty):
 def test_every_call_of_a_build_with_egress_fails_once(faulty_egress):
     """Routes, listening sockets and the all-ports catch among them: a sandbox has all or is none."""
     server = faulty_egress
-    (gateway,) = server.process_of("airlock-gateway")
+    (gateway,) = harness.wait_until(lambda: server.process_of("airlock-gateway"), "a gateway")
 
     def descriptors():
         return [len(os.listdir("/proc/%d/fd" % pid)) for pid in (gateway, server.process.pid)]

@@ -146,7 +146,8 @@ class Command(Operation):
             self.ground.counted += 1
 
     def is_over(self):
-        return self.ledger.usage("a") >= self.ground.counted
+        counted = self.ledger.usage("a")
+        return counted is not None and counted >= self.ground.counted
 
     def judge(self):
         found = self.ledger.ask("GET", "/v1/audit?limit=10").json["entries"]
@@ -172,7 +173,7 @@ def one_round(ground, kind, process, n):
     """(what was hit or None, calls in all)"""
     ledger, operation = ground.ledger, kind(ground)
     operation.prepare()
-    pid = ledger.pid_of(process)
+    pid = ledger.wait_for_pid(process)
     injection = Injection(pid, n, "kill")
     with contextlib.suppress(OSError, harness.http.client.HTTPException):
         operation.request()
@@ -199,7 +200,7 @@ def ground():
         pytest.skip(why)
     made = Ground()
     yield made
-    assert not made.ledger.leaks()
+    made.ledger.check_leaks()
     made.ledger.close()
 
 

@@ -64,7 +64,7 @@ def scraped(server):
 
 def asked(port, request):
     """The bytes that come back for these."""
-    with socket.create_connection(("127.0.0.1", port), 10) as s:
+    with socket.create_connection(("127.0.0.1", port), 60) as s:
         s.sendall(request)
         return harness.read_raw(s)
 
@@ -72,10 +72,16 @@ def asked(port, request):
 # ---- Health ------------------------------------------------------------------------------------
 
 
+def only(server, name):
+    found = server.process_of(name)
+    return len(found) == 1 and found
+
+
 def kill_twice(server, name):
-    """A process that ended within a second of its start is started a second after that."""
+    """A process that ended within a second of its start is started a second after that. So whoever comes
+    to look within that second sees nothing of it; who was too late does this again."""
     for _ in range(2):
-        (pid,) = harness.wait_until(lambda: server.process_of(name), "there is one")
+        (pid,) = harness.wait_until(lambda: only(server, name), "there is one")
         os.kill(pid, 9)
         harness.wait_until(lambda: pid not in server.process_of(name), "it is gone")
 
@@ -87,10 +93,14 @@ def test_a_gateway_that_is_down_is_said_and_forgotten():
     with egress.World() as world:
         server = world.server
         harness.wait_until(lambda: server.get("/healthz").json["status"] == "healthy", "a gateway")
-        kill_twice(server, "airlock-gateway")
-        answer = server.get("/healthz")
-        assert answer.status == 200
-        assert answer.json["status"] == "degraded"
+
+        def degraded():
+            kill_twice(server, "airlock-gateway")
+            answer = server.get("/healthz")
+            assert answer.status == 200
+            return answer if answer.json["status"] == "degraded" else None
+
+        answer = harness.wait_until(degraded, "it is said")
         assert answer.json["problems"] == ["the gateway is down: sandboxes reach nothing"]
         harness.wait_until(lambda: server.get("/healthz").json["status"] == "healthy", "a new one")
 
@@ -100,11 +110,15 @@ def test_sandboxes_that_cannot_be_made_are_said(servers):
     session = server.create()
     server.exec(session, "true")
     assert server.get("/healthz").json["status"] == "healthy"
-    kill_twice(server, "airlock-builder")
     path = "/v1/sessions/%s/exec" % session
-    refused = [server.post(path, {"command": "true"}) for _ in range(3)]
-    assert {answer.status for answer in refused} == {503}
-    for answer in refused:
+
+    def three_refused():
+        kill_twice(server, "airlock-builder")
+        answers = [server.post(path, {"command": "true"}) for _ in range(3)]
+        assert {answer.status for answer in answers} <= {200, 503}
+        return answers if {answer.status for answer in answers} == {503} else None
+
+    for answer in harness.wait_until(three_refused, "commands are refused"):
         line = line_of(server, answer)
         assert (line["level"], line["status"], line["word"]) == ("warn", 503, "no_capacity")
         assert line["route"] == "POST /v1/sessions/{session_id}/exec"
@@ -145,13 +159,7 @@ def test_health_is_answered_within_a_second_whatever_runs(server):
 
 def lines(server, event, request):
     """What the log says about this request."""
-    found = []
-    for line in server.log().splitlines():
-        if line.startswith("{"):
-            said = json.loads(line)
-            if said["event"] == event and said.get("request") == request:
-                found.append(said)
-    return found
+    return [e for e in server.events() if e["event"] == event and e.get("request") == request]
 
 
 def test_every_answer_has_one_line_for_those_who_look_closely(servers):
@@ -188,7 +196,7 @@ def test_no_line_holds_what_is_a_tenants(servers):
     server.get(path + "/read?path=mark-path")
     server.get("/mark-target", key="mark-key")
     server.request("PUT", path + "/files?path=mark-upload", raw=b"mark-body")
-    server.delete(path)
+    line_of(server, server.delete(path))
     log = server.log()
     assert log.count('"event":"request"') > 8
     assert "mark-" not in log and KEYS["a"] not in log
@@ -212,6 +220,7 @@ def test_the_metrics_are_those_of_the_contract_and_name_no_tenant(measured):
 
 
 def test_commands_and_answers_are_counted(measured):
+    began = time.monotonic()
     before = scraped(measured)
     session = measured.create()
     path = "/v1/sessions/%s/exec" % session
@@ -233,7 +242,7 @@ def test_commands_and_answers_are_counted(measured):
     outcomes = {o: more("airlock_exec_total", outcome=o) for o in ("ok", "failed", "timeout", "oom")}
     assert outcomes == {"ok": 2, "failed": 1, "timeout": 1, "oom": 1}
     assert more("airlock_exec_seconds_count") == 4
-    assert 1.3 < more("airlock_exec_seconds_sum") < 15
+    assert 1.3 < more("airlock_exec_seconds_sum") < time.monotonic() - began
     assert more("airlock_exec_seconds_bucket", le="0.1") <= 2
     assert more("airlock_exec_overhead_seconds_count") == 5
     route = "POST /v1/sessions/{session_id}/exec"
@@ -257,8 +266,8 @@ def test_an_answer_that_nobody_hears_is_counted_as_such(measured):
         return scraped(measured).value("airlock_http_requests_total", route=route, status=status)
 
     heard, unheard = counted("200"), counted("499")
-    body = b'{"command": "sleep 1"}'
-    with socket.create_connection(("127.0.0.1", measured.port), 10) as s:
+    body = b'{"command": "until [ -e go ]; do sleep 0.1; done", "timeout_seconds": 60}'
+    with measured.connect() as s:
         s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         s.sendall(
             b"POST /v1/sessions/%s/exec HTTP/1.1\r\nHost: x\r\nX-API-Key: %s\r\nContent-Length: %d\r\n\r\n%s"
@@ -267,6 +276,7 @@ def test_an_answer_that_nobody_hears_is_counted_as_such(measured):
         harness.wait_until(
             lambda: measured.get("/v1/usage").json["commands_running"] == 1, "it runs"
         )
+    assert measured.post("/v1/sessions/%s/write" % session, {"path": "go", "content": ""}).status == 200
     harness.wait_until(lambda: counted("499") == unheard + 1, "it is over")
     assert counted("200") == heard
     measured.delete("/v1/sessions/" + session)
@@ -323,7 +333,11 @@ def test_a_port_that_is_taken_stops_the_start():
 
 def test_without_the_variable_nobody_listens(server):
     (pid,) = server.process_of("airlockd")
-    inodes = {os.readlink("/proc/%d/fd/%s" % (pid, fd)) for fd in os.listdir("/proc/%d/fd" % pid)}
+    inodes = set()
+    for fd in os.listdir("/proc/%d/fd" % pid):
+        # One that is just closed is none.
+        with contextlib.suppress(FileNotFoundError):
+            inodes.add(os.readlink("/proc/%d/fd/%s" % (pid, fd)))
     with open("/proc/net/tcp") as table:
         listening = [row.split() for row in table if row.split()[3] == "0A"]
     ours = [row[1] for row in listening if "socket:[%s]" % row[9] in inodes]
@@ -353,8 +367,11 @@ def test_attempts_to_reach_something_are_counted():
 
             harness.wait_until(lambda: counted() == (2, 3), "five attempts are counted")
             # Sums do not begin anew with a new gateway, nor with a new airlockd.
-            os.kill(world.gateway, 9)
-            harness.wait_until(lambda: world.server.process_of("airlock-gateway"), "a new gateway")
+            old = world.gateway
+            os.kill(old, 9)
+            harness.wait_until(
+                lambda: world.server.process_of("airlock-gateway") not in ([], [old]), "a new gateway"
+            )
             assert counted() == (2, 3)
             world.reach(session, ["proxy", {"authority": "evil.test:443"}])
             harness.wait_until(lambda: counted() == (2, 4), "one more is counted")

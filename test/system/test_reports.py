@@ -49,18 +49,24 @@ def the_next_command_works(request):
         assert awake.seconds() - began < 2
 
 
+def with_lost_ms(function, *args):
+    """Its result, and the milliseconds in which nothing ran meanwhile."""
+    began, awake_began = time.monotonic(), awake.seconds()
+    result = function(*args)
+    return result, 1000 * ((time.monotonic() - began) - (awake.seconds() - awake_began))
+
+
 def streamed(server, session, command, **more):
-    """(stdout pieces, stderr pieces, result, times of the pieces)"""
+    """(stdout pieces, stderr pieces, result)"""
     pieces = {"stdout": [], "stderr": []}
-    times, result = [], None
-    for when, event, data in server.stream(session, command, **more):
+    result = None
+    for _, event, data in server.stream(session, command, **more):
         if event == "result":
             result = data
         else:
             pieces[event].append(data["text"])
-            times.append(when)
     assert result is not None
-    return pieces["stdout"], pieces["stderr"], result, times
+    return pieces["stdout"], pieces["stderr"], result
 
 
 # ---- A. Output and exit status -----------------------------------------------------------------
@@ -78,7 +84,7 @@ SLOW_CAT = (
 
 
 def test_002_and_003_characters_written_in_halves(server, session):
-    stdout, _, result, _ = streamed(server, session, SLOW_CAT)
+    stdout, _, result = streamed(server, session, SLOW_CAT)
     assert "".join(stdout) == "猫☕" and result["stdout"] == "猫☕"
     assert all("\ufffd" not in piece and piece for piece in stdout)
 
@@ -93,9 +99,9 @@ def test_005_memory_of_the_server_does_not_grow_with_output(server, sandbox):
 def test_006_and_007_output_before_a_timeout(server, session):
     began = awake.seconds()
     answer = server.exec(
-        session, "for i in 1 2 3 4 5 6; do echo o$i; echo e$i >&2; sleep .3; done; sleep 60", 2
+        session, "for i in 1 2 3 4 5 6; do echo o$i; echo e$i >&2; sleep .1; done; sleep 60", 5
     )
-    assert awake.seconds() - began < 5
+    assert awake.seconds() - began < 8
     assert answer["timed_out"]
     assert answer["partial_stdout"] == "".join("o%d\n" % i for i in range(1, 7))
     assert answer["partial_stderr"] == "".join("e%d\n" % i for i in range(1, 7))
@@ -108,9 +114,9 @@ def test_009_a_full_pipe_does_not_stop_the_command(sandbox):
 
 def test_010_output_does_not_starve_the_timeout(server, session):
     began = awake.seconds()
-    answer = server.exec(session, "yes", 2)
+    answer, lost_ms = with_lost_ms(server.exec, session, "yes", 2)
     assert awake.seconds() - began < 5
-    assert answer["timed_out"] and 2000 <= answer["duration_ms"] < 2500
+    assert answer["timed_out"] and 2000 <= answer["duration_ms"] < 2500 + lost_ms
     assert 0 < len(answer["partial_stdout"]) <= 64 << 10
 
 
@@ -122,18 +128,22 @@ def test_011_stderr_first(sandbox):
 
 
 def test_013_output_arrives_while_the_command_runs(server, session):
-    stdout, _, result, times = streamed(
-        server, session, "echo one; sleep 1.5; echo two"
-    )
-    assert stdout == ["one\n", "two\n"] and times[0] < 1 < times[1]
-    assert result["stdout"] == "one\ntwo\n"
+    stdout = []
+    for _, event, data in server.stream(
+        session, "echo one; until [ -e go ]; do sleep 0.1; done; echo two", timeout_seconds=60
+    ):
+        if event == "stdout":
+            stdout.append(data["text"])
+            server.post("/v1/sessions/%s/write" % session, {"path": "go", "content": ""})
+    assert stdout == ["one\n", "two\n"]
+    assert (event, data["stdout"], data["exit_code"]) == ("result", "one\ntwo\n", 0)
 
 
 def test_015_streams_are_not_mixed_up(server, session):
     command = "echo out; echo err >&2"
     answer = server.exec(session, command)
     assert (answer["stdout"], answer["stderr"]) == ("out\n", "err\n")
-    stdout, stderr, result, _ = streamed(server, session, command)
+    stdout, stderr, result = streamed(server, session, command)
     assert ("".join(stdout), "".join(stderr)) == ("out\n", "err\n")
     assert (result["stdout"], result["stderr"]) == ("out\n", "err\n")
 
@@ -141,7 +151,7 @@ def test_015_streams_are_not_mixed_up(server, session):
 def test_the_stream_ends_with_the_ordinary_answer(server, session):
     command = "echo out; echo err >&2; exit 3"
     plain = server.exec(session, command)
-    _, _, result, _ = streamed(server, session, command)
+    _, _, result = streamed(server, session, command)
     for name in ("duration_ms", "cpu_ms", "peak_memory_bytes"):
         assert isinstance(plain.pop(name), int) and isinstance(result.pop(name), int)
     assert result == plain
@@ -234,15 +244,20 @@ def test_029_and_030_the_timeout_ends_everything(server, sandbox, command):
 
 
 def test_031_nothing_happens_after_the_timeout(server, sandbox):
-    run(sandbox, "cp /bin/sleep s31; ./s31 2; touch late", timeout=1)
+    run(sandbox, "cp /bin/sleep s31").check()
+    run(sandbox, "./s31 2; touch late", timeout=1)
     no_process(server, "s31")
     assert run(sandbox, "ls").stdout == "s31\n"
 
 
 def test_the_timeout_comes_at_most_a_tenth_of_a_second_late(server, session):
-    late = [server.exec(session, "sleep 60", 1)["duration_ms"] - 1000 for _ in range(5)]
+    late = []
+    for _ in range(5):
+        answer, lost_ms = with_lost_ms(server.exec, session, "sleep 60", 1)
+        assert answer["duration_ms"] >= 1000
+        late.append(answer["duration_ms"] - 1000 - lost_ms)
     # Others may hold the processors at the very moment of one; then the rest has to be in time.
-    assert all(value >= 0 for value in late) and sum(value < 100 for value in late) >= 4, late
+    assert sum(value < 100 for value in late) >= 4, late
 
 
 def test_034_timers_leave_no_threads(server, session):
@@ -384,7 +399,7 @@ def test_057_memory_is_named(sandbox):
 def test_058_a_storm_of_workers(sandbox):
     result = run(
         sandbox,
-        "for i in $(seq 16); do python3 -c \"b=b'x'*(64<<20);import time;time.sleep(3)\" & done; wait",
+        "for i in $(seq 16); do python3 -c \"b=b'x'*(64<<20);import time;time.sleep(40)\" & done; wait",
     )
     assert result.oom_killed and result.exit_code == 137
 
@@ -408,16 +423,19 @@ def test_062_files_survive_a_memory_kill(sandbox):
 
 
 def test_065_no_folder_is_without_a_limit(server, sandbox):
-    free = os.statvfs(server.state_dir).f_bavail
-    result = run(
-        sandbox,
-        "for d in /tmp /var/tmp /dev/shm /run $HOME /dev /mnt /var/lib; do"
-        " head -c 300M /dev/zero > $d/f 2>/dev/null; stat -c '%s' $d/f 2>/dev/null; rm -f $d/f; done",
-        timeout=60,
-    )
-    assert all(int(size) <= 64 << 20 for size in result.stdout.split()), result.output
-    grown = (free - os.statvfs(server.state_dir).f_bavail) * 4096
-    assert grown < 128 << 20
+    def grown():
+        free = os.statvfs(server.state_dir).f_bavail
+        result = run(
+            sandbox,
+            "for d in /tmp /var/tmp /dev/shm /run $HOME /dev /mnt /var/lib; do"
+            " head -c 300M /dev/zero > $d/f 2>/dev/null; stat -c '%s' $d/f 2>/dev/null; rm -f $d/f; done",
+            timeout=60,
+        )
+        assert all(int(size) <= 64 << 20 for size in result.stdout.split()), result.output
+        return (free - os.statvfs(server.state_dir).f_bavail) * 4096
+
+    # Others may use the host's disk, but not every time.
+    assert any(grown() < 128 << 20 for _ in range(4))
 
 
 def test_066_a_full_disk_is_said(servers, ours):
@@ -434,7 +452,9 @@ def test_067_no_zombies(sandbox):
     result = run(
         sandbox,
         "for i in $(seq 200); do (sleep 0.02 &) ; done; sleep 0.5;"
-        "grep -lE '^State:\\s+Z' /proc/[0-9]*/status | wc -l",
+        # One that ended a moment ago is none that stays.
+        "for i in $(seq 200); do n=$(grep -lE '^State:\\s+Z' /proc/[0-9]*/status | wc -l);"
+        " [ $n = 0 ] && break; sleep 0.1; done; echo $n",
     )
     assert result.stdout == "0\n"
 

@@ -370,12 +370,14 @@ def test_123_what_a_dead_server_left_does_not_matter(server, ours):
 def test_126_a_busy_sandbox_is_never_taken_away(servers):
     server = servers.get(limits(max_sessions=1))
     session = server.create()
-    with harness.in_background(server.exec, session, "sleep 2; echo done", 10) as ran:
+    command = "until [ -e go ]; do sleep 0.1; done; echo done"
+    with harness.in_background(server.exec, session, command, 60) as ran:
         harness.wait_until(
             lambda: server.get("/v1/usage").json["commands_running"] == 1, "it runs"
         )
         answer = server.post("/v1/sessions", {})
         assert (answer.status, answer.code) == (429, "session_limit")
+        server.post("/v1/sessions/%s/write" % session, {"path": "go", "content": ""})
     assert ran[0]["stdout"] == "done\n"
     assert server.delete("/v1/sessions/" + session).status == 200
 
@@ -406,7 +408,8 @@ os.kill(os.getpid(), 9)
 
 
 def test_129_a_crashed_client_does_not_block_the_next(servers, ours):
-    server = servers.get(dict(limits(max_sessions=1), SANDBOX_SESSION_TTL="1"))
+    # Longer than a client is kept from running between its start and its first call.
+    server = servers.get(dict(limits(max_sessions=1), SANDBOX_SESSION_TTL="5"))
     arguments = [os.path.join(harness.ROOT, "sdk", "python"), KEYS["a"], server.url]
     ran = subprocess.run(
         [sys.executable, "-c", CRASHES, *arguments], capture_output=True, text=True

@@ -214,7 +214,7 @@ def test_no_more_is_promised_than_twice_the_volume(served):
             assert_refused(answer)
     assert show(server.state_dir)["workspaces"] == 6
     assert server.get("/healthz", key=None).json["volume"] == "promised"
-    assert "airlock volume grow" in server.log()
+    harness.wait_until(lambda: "airlock volume grow" in server.log(), "it is said")
     # From a snapshot, and as a fork, alike.
     snapshot = server.post("/v1/sessions/%s/snapshots" % made[0], {}).json["id"]
     assert_refused(create(server, snapshot_id=snapshot))
@@ -250,7 +250,7 @@ def test_a_twentieth_of_the_volume_stays_free(served):
     # What the server knows of it may be two seconds old.
     assert_refused(harness.wait_until(refused, "the server has seen that it is full"))
     assert server.get("/healthz", key=None).json["volume"] == "full"
-    assert "less than 5 % of the volume is free" in server.log()
+    harness.wait_until(lambda: "less than 5 % of the volume is free" in server.log(), "it is said")
     # What there is works on.
     assert server.exec(session, "wc -c < much")["stdout"] == "%d\n" % much
     # The space comes back without the file system's next commit, which is an hour away.
