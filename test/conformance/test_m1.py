@@ -20,6 +20,13 @@ from harness import KEYS
 NO_KEY = "Invalid or missing X-API-Key header"
 TEXT_MISSING = "Error: File '%s' does not exist."
 UNKNOWN = "sbx_0123456789ab"
+# A command that goes on for as long as the test likes.
+UNTIL_STOP = "until [ -e stop ]; do sleep 0.05; done; echo stopped"
+
+
+def stop(server, session):
+    body = {"path": "stop", "content": ""}
+    assert server.post("/v1/sessions/%s/write" % session, body).status == 200
 
 
 def routes(server, below="/v1"):
@@ -336,16 +343,19 @@ def test_1_12_a_command_with_nul_is_refused(server, session):
 
 
 def test_1_13_health_answers_while_a_command_runs(server, session):
-    with harness.in_background(server.exec, session, "sleep 2") as result:
-        harness.wait_until(
-            lambda: server.get("/v1/usage").json["commands_running"], "the command runs"
-        )
-        worst = 0
-        for _ in range(50):
-            began = awake.seconds()
-            assert server.get("/healthz", key=None).status == 200
-            worst = max(worst, awake.seconds() - began)
-        assert worst < 1 and not result
+    with harness.in_background(server.exec, session, UNTIL_STOP, 60) as result:
+        try:
+            harness.wait_until(
+                lambda: server.get("/v1/usage").json["commands_running"], "the command runs"
+            )
+            worst = 0
+            for _ in range(50):
+                began = awake.seconds()
+                assert server.get("/healthz", key=None).status == 200
+                worst = max(worst, awake.seconds() - began)
+            assert worst < 1 and not result
+        finally:
+            stop(server, session)
     assert result[0]["exit_code"] == 0
 
 
@@ -657,19 +667,22 @@ def test_1_26_the_command_limit(servers, sdk, monkeypatch):
     server = servers.get(limits(max_concurrent_exec=1))
     sdk.slept(monkeypatch)
     with sdk.sandbox(server, max_retries=0) as box:
-        with harness.in_background(server.exec, box.session_id, "sleep 1.5; echo slept") as slow:
-            harness.wait_until(
-                lambda: server.get("/v1/usage").json["commands_running"] == 1, "it runs"
-            )
-            answer = server.post("/v1/sessions/%s/exec" % box.session_id, {"command": "true"})
-            assert answer.status == 429 and answer.code == "exec_limit"
-            assert answer.detail == (
-                "Too many commands running at once: 1 allowed. Wait for one to finish."
-            )
-            assert "Retry-After" not in answer.headers
-            with pytest.raises(sdk.errors.RateLimitError, match="1 allowed"):
-                box.run("true")
-        assert slow[0]["stdout"] == "slept\n"
+        with harness.in_background(server.exec, box.session_id, UNTIL_STOP, 60) as slow:
+            try:
+                harness.wait_until(
+                    lambda: server.get("/v1/usage").json["commands_running"] == 1, "it runs"
+                )
+                answer = server.post("/v1/sessions/%s/exec" % box.session_id, {"command": "true"})
+                assert answer.status == 429 and answer.code == "exec_limit"
+                assert answer.detail == (
+                    "Too many commands running at once: 1 allowed. Wait for one to finish."
+                )
+                assert "Retry-After" not in answer.headers
+                with pytest.raises(sdk.errors.RateLimitError, match="1 allowed"):
+                    box.run("true")
+            finally:
+                stop(server, box.session_id)
+        assert slow[0]["stdout"] == "stopped\n"
         assert box.run("echo free").stdout == "free\n"
 
 
