@@ -319,6 +319,8 @@ def test_a_killed_server_has_recorded_what_it_answered_and_what_it_ran():
         harness.wait_until(
             lambda: server.get("/v1/usage").json["commands_running"] == 1, "it runs"
         )
+        # That it runs is written while it does; what is answered is on record, and so is all before it.
+        server.exec(session, "echo 20")
         (pid,) = server.process_of("airlockd")
         os.kill(pid, 9)
         thread.join()
@@ -336,7 +338,7 @@ def test_a_killed_server_has_recorded_what_it_answered_and_what_it_ran():
         assert (cut_off["exit_code"], cut_off["duration_s"]) == (None, None)
         assert cut_off["detail"] == "failed: the server was restarted while it ran"
         assert [entry["command"] for entry in log[1:]] == [
-            "echo %d" % number for number in range(19, -1, -1)
+            "echo %d" % number for number in range(20, -1, -1)
         ]
     finally:
         server.stop()
