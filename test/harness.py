@@ -456,7 +456,9 @@ def read_raw(s):
             break
         body += piece
     closed = False
-    s.settimeout(0.5)
+    # What says that it is the last one is followed by the end, however late.
+    last = re.search(rb"(?im)^connection:\s*close\s*$", head)
+    s.settimeout(PATIENCE_SECONDS if last else 0.5)
     with contextlib.suppress(socket.timeout):
         try:
             closed = s.recv(1) == b""
