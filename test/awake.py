@@ -43,5 +43,11 @@ def seconds():
     return now - _lost(now)
 
 
+def stood_still():
+    """The seconds that do not count: for bounds of what another process has measured. Only differences
+    mean something here, too."""
+    return _lost(time.monotonic())
+
+
 _start()
 os.register_at_fork(after_in_child=_start)

@@ -115,13 +115,14 @@ def _published_folder(version):
 
 
 def client(name):
-    if name not in _modules:
-        if name == "ours":
-            folder = os.path.join(ROOT, "sdk", "python")
-        else:
-            folder = _published_folder(name)
-        _modules[name] = Client(name, folder)
-    return _modules[name].activate()
+    with _lock:
+        if name not in _modules:
+            if name == "ours":
+                folder = os.path.join(ROOT, "sdk", "python")
+            else:
+                folder = _published_folder(name)
+            _modules[name] = Client(name, folder)
+        return _modules[name].activate()
 
 
 def remove_unpacked():

@@ -506,7 +506,7 @@ def read_raw(s):
         body += piece
     closed = False
     # Who says that it closes does, and who does not must not within this time.
-    says = re.search(rb"(?im)^connection:\s*close", head)
+    says = re.search(rb"(?im)^connection:\s*close\s*$", head)
     s.settimeout(PATIENCE_SECONDS if says else 0.5)
     with contextlib.suppress(socket.timeout):
         try:

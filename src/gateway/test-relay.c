@@ -33,7 +33,7 @@ static void on_over(void *data)
 	r->over++;
 }
 
-static struct rig *rig_open(const char *first_text)
+static struct rig *rig_open(const char *first_text, unsigned idle_ms)
 {
 	struct buf first = BUF(64);
 	struct rig *r = mem_new(1, sizeof(*r));
@@ -49,7 +49,7 @@ static struct rig *rig_open(const char *first_text)
 	r->far = pair[0];
 	r->server = pair[1];
 	buf_put_text(&first, first_text);
-	r->relay = relay_start(&r->loop, r->near, r->far, &first, 50, on_over, r);
+	r->relay = relay_start(&r->loop, r->near, r->far, &first, idle_ms, on_over, r);
 	assert_int_equal(first.len, 0);
 	buf_fini(&first);
 	return r;
@@ -57,13 +57,19 @@ static struct rig *rig_open(const char *first_text)
 
 static int setup(void **state)
 {
-	*state = rig_open("");
+	*state = rig_open("", 60000);
+	return 0;
+}
+
+static int setup_impatient(void **state)
+{
+	*state = rig_open("", 50);
 	return 0;
 }
 
 static int setup_after_hello(void **state)
 {
-	*state = rig_open("hello");
+	*state = rig_open("hello", 60000);
 	return 0;
 }
 
@@ -219,7 +225,7 @@ static void silence_is_the_end(void **state)
 {
 	struct rig *r = *state;
 
-	/* The idle time is 50 ms; the loop sleeps for it. */
+	/* The loop sleeps for it. */
 	for (int i = 0; i < 20 && !r->over; i++)
 		uv_run(&r->loop, UV_RUN_ONCE);
 	assert_int_equal(r->over, 1);
@@ -252,7 +258,7 @@ int main(void)
 		T(a_full_side_stops_the_other),
 		T(a_side_that_fails_is_the_end),
 		T(urgent_data_is_the_end),
-		T(silence_is_the_end),
+		cmocka_unit_test_setup_teardown(silence_is_the_end, setup_impatient, teardown),
 		T(pipes_are_held_only_while_they_hold_bytes),
 	};
 	/* As the gateway does. */

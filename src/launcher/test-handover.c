@@ -197,7 +197,7 @@ static struct wire_msg next_answer(void)
 
 	while ((r = wire_recv(daemon_end, &wire_ld, &msg)) == -EAGAIN) {
 		struct pollfd p = { .fd = h.peers[PEER_SWEEPER].sock, .events = POLLIN };
-		assert_int_equal(poll(&p, 1, 20000), 1);
+		assert_int_equal(poll(&p, 1, 60000), 1);
 		drain(PEER_SWEEPER);
 	}
 	assert_int_equal(r, 1);
@@ -481,16 +481,38 @@ static int write_much(void)
 	return fd < 0 ? errno : 0;
 }
 
-/* A snapshot waits for the disk; nobody waits for the snapshot. */
+static uint32_t next_is_done(void)
+{
+	struct wire_msg msg = next_answer();
+	struct msg_done body;
+
+	assert_int_equal(msg.head.type, LD_DONE);
+	memcpy(&body, msg.body, sizeof(body));
+	assert_int_equal(body.code, 0);
+	return msg.head.id;
+}
+
+/* A snapshot waits for the disk; nobody waits for the snapshot. On a busy machine it may be ready
+ * before the other one has had its turn. */
 static void a_snapshot_keeps_no_other_waiting(void **state)
 {
+	bool overtaken = false;
+
 	need_host();
 	make_large();
-	assert_int_equal(as_tenant(A, write_much), 0);
-	ask_snapshot(2, A, S, TENANT);
-	ask_create(3, X, OTHER, "");
-	done(3, 0);
-	done(2, 0);
+	for (int i = 0; i < 20 && !overtaken; i++) {
+		assert_int_equal(as_tenant(A, write_much), 0);
+		ask_snapshot(2, A, S, TENANT);
+		ask_create(3, X, OTHER, "");
+		uint32_t first = next_is_done(), second = next_is_done();
+		assert_int_equal(first + second, 2 + 3);
+		overtaken = first == 3;
+		ask_about(DL_VOLUME_DELETE, 4, S);
+		done(4, 0);
+		ask_about(DL_VOLUME_DELETE, 5, X);
+		done(5, 0);
+	}
+	assert_true(overtaken);
 	remove_all();
 }
 
@@ -617,7 +639,7 @@ static void what_a_child_made_before_it_died_is_counted(void **state)
 
 static void wait_until_gone(const char *name)
 {
-	for (int i = 0; exists(name) && i < 2000; i++)
+	for (int i = 0; exists(name) && i < 12000; i++)
 		nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL);
 	assert_false(exists(name));
 }
@@ -727,14 +749,16 @@ static void who_hung_up_is_not_killed_at_once(void **state)
 
 	need_host();
 	hang_up();
+	int64_t before_ms = clock_monotonic_ms();
 	daemon_send(LD_READY, 0, NULL, 0, NULL, 0);
 	assert_int_equal(p->sock, -1);
-	assert_true(p->kill_at_ms > clock_monotonic_ms());
+	assert_true(p->kill_at_ms > before_ms);
 	start_daemon();
 	hang_up();
+	before_ms = clock_monotonic_ms();
 	drain(PEER_DAEMON);
 	assert_int_equal(p->sock, -1);
-	assert_true(p->kill_at_ms > clock_monotonic_ms());
+	assert_true(p->kill_at_ms > before_ms);
 	start_daemon();
 }
 

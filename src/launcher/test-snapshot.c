@@ -362,6 +362,19 @@ static void every_step_of_making_is_swept(void **state)
 
 /* ---- quotas ---------------------------------------------------------------------------------- */
 
+/* With full qgroups even that is without room now and then, until the next transaction. */
+static void make_room(const char *name)
+{
+	int e = EDQUOT;
+
+	for (int i = 0; e == EDQUOT && i < 100; i++) {
+		e = as_tenant(name, remove_big);
+		if (e == EDQUOT)
+			sync_all();
+	}
+	assert_int_equal(e, 0);
+}
+
 static void a_copy_has_a_limit_of_its_own(void **state)
 {
 	uint64_t used, limit = 0;
@@ -392,7 +405,7 @@ static void a_full_workspace_can_be_copied(void **state)
 	snapshot(A, S);
 	ok(create_from(A, B, TENANT, LIMIT));
 	ok(create_from(S, C, TENANT, LIMIT));
-	assert_int_equal(as_tenant(C, remove_big), 0);
+	make_room(C);
 	assert_int_equal(as_tenant(C, write_one), 0);
 }
 
@@ -404,7 +417,7 @@ static void a_limit_can_be_changed(void **state)
 	ok(create(A, TENANT, LIMIT));
 	assert_int_equal(as_tenant(A, fill), EDQUOT);
 	snapshot(A, S);
-	assert_int_equal(as_tenant(A, remove_big), 0);
+	make_room(A);
 	sync_all();
 	/* What the snapshot holds was written by the workspace. */
 	if (v.quota == MSG_QUOTA_SIMPLE)

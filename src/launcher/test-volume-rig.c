@@ -207,7 +207,7 @@ int rig_teardown(void **state)
 	if (skipped)
 		return 0;
 	close_state("btrfs");
-	for (int i = 0; left && i < 500; i++) {
+	for (int i = 0; left && i < 6000; i++) {
 		DIR *dir = opendir("/sys/block");
 
 		left = 0;

@@ -806,7 +806,7 @@ static void a_full_file_system_can_still_be_cleared(void **state)
 	assert_int_equal(as_tenant("sbx_0000000000a1", fill), ENOSPC);
 	assert_int_equal(create("sbx_0000000000a2", 7, 32 * MIB), -ENOSPC);
 	ok(volume_mark_deleted(&v, "sbx_0000000000a1", &err));
-	for (int i = 0; i < 500 && available < 200 * MIB; i++) {
+	for (int i = 0; i < 6000 && available < 200 * MIB; i++) {
 		delete_all();
 		ok(volumes_space(&v, &bytes, &available, &err));
 		nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);

@@ -99,8 +99,9 @@ static void a_database_that_another_program_holds_is_waited_for_once(void **stat
 	for (unsigned i = 0; i < 20; i++)
 		store_put_session(f->store, &more, expect_failure, &bad);
 	run_until(f, &bad, 20);
-	/* A second each: for what the writer took at once, and for what came meanwhile. */
-	assert_in_range(clock_monotonic_us() - before_us, 0, 5000000);
+	/* A second each: for what the writer took at once, and for what came meanwhile. The rest is
+	 * for a machine that stands still; many times would be 20 s. */
+	assert_in_range(clock_monotonic_us() - before_us, 0, 15000000);
 	assert_int_equal(sqlite3_exec(other, "COMMIT", NULL, NULL, NULL), SQLITE_OK);
 	assert_int_equal(sqlite3_close(other), SQLITE_OK);
 	store_put_session(f->store, &more, count, &good);

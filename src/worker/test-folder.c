@@ -1045,6 +1045,7 @@ static void no_descriptor_stays_open(void **state)
 	simple(FILE_REMOVE, FILE_RECURSIVE, "t/a");
 	simple(FILE_TRIM, 0, "full");
 	simple(FILE_TRIM, 0, ".");
+	file_pause_ms = 20;
 	write_unknown("x", 9, 0, NULL, 0, &left);
 	int after = dup(0);
 	close(after);

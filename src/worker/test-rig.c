@@ -44,7 +44,7 @@ int rig_setup(void **state)
 	ws = make_and_open("ws");
 	outside = make_and_open("wsx");
 	source = make_and_open("source");
-	file_pause_ms = 2000;
+	file_pause_ms = 60000;
 	return 0;
 }
 

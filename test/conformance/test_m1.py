@@ -6,6 +6,7 @@ send is asked for by hand. Texts are exact.
 """
 
 import json
+import math
 import re
 import threading
 import time
@@ -20,6 +21,13 @@ from harness import KEYS
 NO_KEY = "Invalid or missing X-API-Key header"
 TEXT_MISSING = "Error: File '%s' does not exist."
 UNKNOWN = "sbx_0123456789ab"
+# A command that goes on for as long as the test likes.
+UNTIL_STOP = "until [ -e stop ]; do sleep 0.05; done; echo stopped"
+
+
+def stop(server, session):
+    body = {"path": "stop", "content": ""}
+    assert server.post("/v1/sessions/%s/write" % session, body).status == 200
 
 
 def routes(server, below="/v1"):
@@ -69,7 +77,8 @@ def limits(**fields):
 
 
 def test_1_01_a_refused_key_takes_no_token(servers):
-    server = servers.get(limits(requests_per_minute=10))
+    # The next token comes after half a minute.
+    server = servers.get(limits(requests_per_minute=2))
     first = server.get("/v1/usage", key=KEYS["c"]).json["requests_available"]
     for _ in range(5):
         assert server.get("/v1/usage", key="wrong").status == 401
@@ -253,10 +262,12 @@ def test_1_09_timeout(sdk, box):
 
 
 def test_1_09_what_was_printed_before_the_timeout_is_in_extra_fields(server, session):
+    before = awake.stood_still()
     answer = server.exec(session, "echo out; echo err >&2; sleep 9", timeout_seconds=1)
+    lost = awake.stood_still() - before
     assert answer["timed_out"] and answer["stdout"] == "" and answer["stderr"] == ""
     assert (answer["partial_stdout"], answer["partial_stderr"]) == ("out\n", "err\n")
-    assert 1000 <= answer["duration_ms"] < 1500
+    assert 1000 <= answer["duration_ms"] < 1500 + 1000 * lost
 
 
 def test_1_09_memory(sdk, box):
@@ -336,16 +347,19 @@ def test_1_12_a_command_with_nul_is_refused(server, session):
 
 
 def test_1_13_health_answers_while_a_command_runs(server, session):
-    with harness.in_background(server.exec, session, "sleep 2") as result:
-        harness.wait_until(
-            lambda: server.get("/v1/usage").json["commands_running"], "the command runs"
-        )
-        worst = 0
-        for _ in range(50):
-            began = awake.seconds()
-            assert server.get("/healthz", key=None).status == 200
-            worst = max(worst, awake.seconds() - began)
-        assert worst < 1 and not result
+    with harness.in_background(server.exec, session, UNTIL_STOP, 60) as result:
+        try:
+            harness.wait_until(
+                lambda: server.get("/v1/usage").json["commands_running"], "the command runs"
+            )
+            worst = 0
+            for _ in range(50):
+                began = awake.seconds()
+                assert server.get("/healthz", key=None).status == 200
+                worst = max(worst, awake.seconds() - began)
+            assert worst < 1 and not result
+        finally:
+            stop(server, session)
     assert result[0]["exit_code"] == 0
 
 
@@ -657,32 +671,38 @@ def test_1_26_the_command_limit(servers, sdk, monkeypatch):
     server = servers.get(limits(max_concurrent_exec=1))
     sdk.slept(monkeypatch)
     with sdk.sandbox(server, max_retries=0) as box:
-        with harness.in_background(server.exec, box.session_id, "sleep 1.5; echo slept") as slow:
-            harness.wait_until(
-                lambda: server.get("/v1/usage").json["commands_running"] == 1, "it runs"
-            )
-            answer = server.post("/v1/sessions/%s/exec" % box.session_id, {"command": "true"})
-            assert answer.status == 429 and answer.code == "exec_limit"
-            assert answer.detail == (
-                "Too many commands running at once: 1 allowed. Wait for one to finish."
-            )
-            assert "Retry-After" not in answer.headers
-            with pytest.raises(sdk.errors.RateLimitError, match="1 allowed"):
-                box.run("true")
-        assert slow[0]["stdout"] == "slept\n"
+        with harness.in_background(server.exec, box.session_id, UNTIL_STOP, 60) as slow:
+            try:
+                harness.wait_until(
+                    lambda: server.get("/v1/usage").json["commands_running"] == 1, "it runs"
+                )
+                answer = server.post("/v1/sessions/%s/exec" % box.session_id, {"command": "true"})
+                assert answer.status == 429 and answer.code == "exec_limit"
+                assert answer.detail == (
+                    "Too many commands running at once: 1 allowed. Wait for one to finish."
+                )
+                assert "Retry-After" not in answer.headers
+                with pytest.raises(sdk.errors.RateLimitError, match="1 allowed"):
+                    box.run("true")
+            finally:
+                stop(server, box.session_id)
+        assert slow[0]["stdout"] == "stopped\n"
         assert box.run("echo free").stdout == "free\n"
 
 
 @pytest.mark.parametrize("per_minute, wait", [(3, 20), (2, 30), (1, 60)])
 def test_1_27_an_empty_bucket_says_how_long(servers, per_minute, wait):
     server = servers.get(limits(requests_per_minute=per_minute))
+    began = time.monotonic()
     for _ in range(per_minute):
         assert server.get("/v1/usage").status == 200
     answer = server.get("/v1/usage")
+    passed = time.monotonic() - began
     assert answer.status == 429 and answer.code == "rate_limited"
-    assert answer.headers["Retry-After"] == str(wait)
+    said = int(answer.headers["Retry-After"])
+    assert math.ceil(wait - passed) <= said <= wait
     assert answer.detail == (
-        "Rate limit of %d requests per minute exceeded; retry in %d s." % (per_minute, wait)
+        "Rate limit of %d requests per minute exceeded; retry in %d s." % (per_minute, said)
     )
 
 
@@ -690,10 +710,12 @@ def test_1_27_a_long_wait_is_an_error_at_once(servers, sdk, monkeypatch):
     server = servers.get(dict(limits(requests_per_minute=1), SANDBOX_SESSION_TTL="1799"))
     asked = sdk.slept(monkeypatch)
     key = {"0.1.0": "a", "0.9.0": "b", "ours": "c"}[sdk.name]
+    began = time.monotonic()
     assert server.get("/v1/usage", key=KEYS[key]).status == 200
     with pytest.raises(sdk.errors.RateLimitError) as caught:
         sdk.sandbox(server, KEYS[key]).usage()
-    assert caught.value.retry_after == 60 and asked == []
+    assert math.ceil(60 - (time.monotonic() - began)) <= caught.value.retry_after <= 60
+    assert asked == []
 
 
 @pytest.mark.slow
@@ -731,7 +753,8 @@ def test_1_27_a_short_wait_is_waited_for(servers):
 
 
 def test_1_28_what_costs_a_token(servers):
-    server = servers.get(limits(requests_per_minute=10))
+    # The next token comes after 15 s.
+    server = servers.get(limits(requests_per_minute=4))
 
     def available():
         return server.get("/v1/usage", key=KEYS["b"]).json["requests_available"]
@@ -778,20 +801,34 @@ def test_1_30_usage(server, sdk):
         assert before["requests_available"] <= 999999
         assert before["persistent_open"] == 0 and before["snapshots_stored"] == 0
         assert re.match(r"\d{4}-\d{2}$", before["month"]["period"])
+        lost = awake.stood_still()
         box.run("sleep 0.2")
+        lost = awake.stood_still() - lost
         after = box.usage()
-        assert after["month"]["commands"] == before["month"]["commands"] + 1
-        spent = after["month"]["command_seconds"] - before["month"]["command_seconds"]
-        assert 0.19 <= spent < 2
+        # In a new month they begin anew.
+        if after["month"]["period"] == before["month"]["period"]:
+            assert after["month"]["commands"] == before["month"]["commands"] + 1
+            spent = after["month"]["command_seconds"] - before["month"]["command_seconds"]
+            assert 0.19 <= spent < 2 + lost
+
+
+def kept_alive(server):
+    """A session that lived for half again the TTL of 1 s, during which every call restarts the clock;
+    None when the next call did not come before that."""
+    began = last = asked = time.monotonic()
+    name = server.create()
+    while asked - began < 1.5:
+        last, asked = asked, time.monotonic()
+        answer = server.post("/v1/sessions/%s/exec" % name, {"command": "true"})
+        if answer.status == 404 and time.monotonic() - last > 1:
+            return None
+        assert answer.status == 200 and answer.json["exit_code"] == 0, answer
+    return name
 
 
 def test_1_31_calls_keep_a_session_alive_and_the_sweep_removes_it(servers):
     server = servers.get({"SANDBOX_SESSION_TTL": "1"})
-    name = server.create()
-    began = time.monotonic()
-    # Half again the TTL, during which every call restarts the clock.
-    while time.monotonic() - began < 1.5:
-        assert server.exec(name, "true")["exit_code"] == 0
+    name = harness.wait_until(lambda: kept_alive(server), "calls come in time")
     path = "/v1/sessions/" + name
     # Every min(60 s, TTL) it comes.
     harness.within(lambda: server.get(path).status == 404, 20, "the sweep removed it")

@@ -36,7 +36,6 @@ import functools
 import os
 import socket
 import threading
-import time
 from urllib.parse import urlencode
 
 import pytest
@@ -100,24 +99,43 @@ def _(box):
     return all(box.read(path).status == 403 for path in ("c/file", "f/0", "r/etc/passwd"))
 
 
+SWAP = (
+    "while not os.path.exists('stop'):\n"
+    "    for _ in range(100):\n"
+    "        call(316, -100, b'd', -100, b'e', 2)\n"
+    "    open('swapping', 'w').close()\n"
+    "show('done')\n"
+)
+
+
+def while_swapped(box, function):
+    """Calls it for 4 s while d and e change places, and after that until it says that it met both."""
+    with harness.in_background(box.py, SWAP, 60) as swapped:
+        try:
+            harness.wait_until(
+                lambda: box.read("swapping").json.get("content") == "", "they change places"
+            )
+            end, patience = awake.seconds() + 4, awake.seconds() + 30
+            met = False
+            while awake.seconds() < end or not (met or awake.seconds() > patience):
+                met = function()
+        finally:
+            assert box.write("stop", "").status == 200
+    assert swapped == ["done"], swapped
+
+
 @probe(8, "a folder swapped for a link during reads", red=["beneath"])
 def _(box):
     box.write("d/hostname", "inside")
     box.sh("ln -s /etc e")
-    swap = (
-        "import ctypes, time\n"
-        "libc = ctypes.CDLL(None)\n"
-        "end = time.time() + 4\n"
-        "while time.time() < end:\n"
-        "    libc.syscall(316, -100, b'd', -100, b'e', 2)\n"
-        "show('done')\n"
-    )
     seen = set()
-    with harness.in_background(box.py, swap):
-        end = time.monotonic() + 4
-        while time.monotonic() < end:
-            answer = box.read("d/hostname")
-            seen.add(answer.json["content"] if answer.status == 200 else answer.status)
+
+    def read():
+        answer = box.read("d/hostname")
+        seen.add(answer.json["content"] if answer.status == 200 else answer.status)
+        return len(seen) > 1
+
+    while_swapped(box, read)
     seen = {s for s in seen if not str(s).startswith("Error: File")}
     assert "inside" in seen, seen
     return seen <= {"inside", 403}
@@ -126,21 +144,17 @@ def _(box):
 @probe(8, "a folder swapped for a link during writes", red=["beneath"])
 def _(box):
     box.sh("mkdir d; ln -s /tmp e")
-    swap = (
-        "import ctypes, time\n"
-        "libc = ctypes.CDLL(None)\n"
-        "end = time.time() + 4\n"
-        "while time.time() < end:\n"
-        "    libc.syscall(316, -100, b'd', -100, b'e', 2)\n"
-        "show('done')\n"
-    )
     written = refused = 0
-    with harness.in_background(box.py, swap):
-        end = time.monotonic() + 4
-        while time.monotonic() < end:
-            status = box.write("d/f%d" % (written + refused), "x").status
-            assert status in (200, 403), status
-            written, refused = written + (status == 200), refused + (status == 403)
+    without = box.server.env.get("AIRLOCK_TEST_OFF")
+
+    def write():
+        nonlocal written, refused
+        status = box.write("d/f%d" % (written + refused), "x").status
+        assert status in (200, 403), status
+        written, refused = written + (status == 200), refused + (status == 403)
+        return written and (refused or without)
+
+    while_swapped(box, write)
     # A write that was acknowledged is in the workspace, whatever the folder is called by then.
     there = int(box.sh("cat /dev/null; find d e -type f 2>/dev/null | wc -l")["stdout"])
     assert written
@@ -365,18 +379,21 @@ def _(box):
         harness.within(lambda: not tenants(box, "bomb-sleep"), 1, "the bomb is gone")
     except AssertionError:
         return False
-    # With 64 processes there is room for a few; without the limit there were many more.
-    peak = box.sh(
-        "for i in $(seq 100); do sleep 3 & done"
-    )
-    return "Resource temporarily unavailable" in peak["stderr"]
+    # With 64 processes there is room for a few; without the limit there were many more. bash would
+    # wait for some of them to end.
+    peak = box.sh("exec sh -c 'for i in $(seq 100); do sleep 60 & done'")
+    return "Cannot fork" in peak["stderr"]
 
 
 @probe(77, "zombies are reaped", why="init has one loop and no switch to leave it out")
 def _(box):
     result = box.sh(
-        "for i in $(seq 300); do (sleep 0.01 &) ; done; sleep 0.6;"
-        "grep -lE '^State:\\s+Z' /proc/[0-9]*/status 2>/dev/null | wc -l"
+        "for i in $(seq 300); do (sleep 0.01 &) ; done;"
+        # One may just be dying.
+        "for i in $(seq 200); do"
+        "  n=$(grep -lE '^State:\\s+Z' /proc/[0-9]*/status 2>/dev/null | wc -l);"
+        "  [ $n = 0 ] && ! pgrep -x sleep >/dev/null && break; sleep 0.1;"
+        "done; echo $n"
     )
     return result["stdout"] == "0\n"
 
@@ -399,9 +416,9 @@ def _(box):
 
 @probe(80, "init and the timeout survive signals to everything", why="rules of PID 1 in the kernel")
 def _(box):
-    result = box.sh("kill -9 1; kill -STOP 1; kill -TERM 1; echo alive", 5)
+    result = box.sh("kill -9 1; kill -STOP 1; kill -TERM 1; echo alive")
     assert result["stdout"] == "alive\n"
-    assert box.sh("kill -9 -1; echo alive", 5)["exit_code"] in (0, 137)
+    assert box.sh("kill -9 -1; echo alive")["exit_code"] in (0, 137)
     began = awake.seconds()
     stopped = box.sh("(sleep 0.2; kill -STOP $$) & kill -STOP $$", 1)
     return stopped["timed_out"] and awake.seconds() - began < 2.5
@@ -762,7 +779,7 @@ def _(box):
 def _(box):
     result = box.sh(
         "python3 -c \"import os\nfd = os.memfd_create('m')\n"
-        "for i in range(400): os.write(fd, bytes(1 << 20))\nprint('all')\"", 20
+        "for i in range(400): os.write(fd, bytes(1 << 20))\nprint('all')\""
     )
     # About once in a hundred the kernel goes on looking for memory, and the time-out ends it.
     ended = result["oom_killed"] or result["timed_out"]
@@ -792,18 +809,27 @@ def _(box):
     return all(outcomes)
 
 
+def idle_ms():
+    """That all processors had nothing to do for."""
+    with open("/proc/stat") as file:
+        return int(file.readline().split()[4]) * 1000 / os.sysconf("SC_CLK_TCK")
+
+
 @probe(142, "two busy loops get one processor", red=["cpu"])
 def _(box):
     if len(os.sched_getaffinity(0)) < 2:
         raise NotExercised("one processor only")
     # The machine may be busy with other things: the best of some tries counts.
-    best = 0
+    best = could = 0
     for _ in range(4):
+        idle = idle_ms()
         result = box.sh(
-            "timeout 1 sh -c 'while :; do :; done' & timeout 1 sh -c 'while :; do :; done'; wait", 10
+            "timeout 1 sh -c 'while :; do :; done' & timeout 1 sh -c 'while :; do :; done'; wait"
         )
+        idle = idle_ms() - idle
         best = max(best, result["cpu_ms"] / result["duration_ms"])
-    if best < 1.25 and box.server.env.get("AIRLOCK_TEST_OFF") and os.getloadavg()[0] > 2.5:
+        could = max(could, (result["cpu_ms"] + idle) / result["duration_ms"])
+    if best < 1.25 and could < 1.5 and box.server.env.get("AIRLOCK_TEST_OFF"):
         raise NotExercised("other programs leave no more than one processor")
     return best < 1.25
 
@@ -815,7 +841,7 @@ def _(box):
         "made = 0\n"
         "try:\n"
         "    while made < 200:\n"
-        "        threading.Thread(target=time.sleep, args=(1,), daemon=True).start(); made += 1\n"
+        "        threading.Thread(target=time.sleep, args=(60,), daemon=True).start(); made += 1\n"
         "except RuntimeError:\n"
         "    pass\n"
         "sys.stdout.write(json.dumps(made)); sys.stdout.flush(); os._exit(0)\n"
@@ -853,7 +879,8 @@ def _(box):
         answer = box.write("more", "x" * 100000)
         assert answer.status == 413 and "quota" in answer.detail
         assert box.sh("echo still; rm fill")["stdout"] == "still\n"
-        assert box.write("more", "x" * 100000).status == 200
+        # The file system may still say now and then that there is no room.
+        harness.wait_until(lambda: box.write("more", "x" * 100000).status == 200, "there is room")
     return held
 
 

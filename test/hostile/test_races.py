@@ -35,6 +35,7 @@ from urllib.parse import urlencode
 
 import pytest
 
+import awake
 import harness
 from box import Box
 from harness import KEYS
@@ -78,6 +79,8 @@ def make():
 
 count = 0
 while not os.path.exists("stop"):
+    if count > 1000:
+        tries(lambda: os.close(os.open("swapping", os.O_CREAT)))
     make()
     for n in range(len(LINKS)):
         link = b"w/e%%d" %% n
@@ -166,6 +169,7 @@ class Place:
         self.statuses = collections.Counter()
         self.bad = []
         self._workers = []
+        self._woken = 0
         self._number = 0
 
     # ---- Inside ----
@@ -191,23 +195,50 @@ class Place:
     # ---- Outside ----
 
     def _sandboxes(self):
-        """Processes whose /workspace is this session's, one for each sandbox."""
-        found = {}
-        for pid, _ in harness.tenant_processes(self.server.number):
+        """Processes whose /workspace is this session's, one for each sandbox that serves files."""
+        found, commands = {}, set()
+        for pid, name in harness.tenant_processes(self.server.number):
             with contextlib.suppress(OSError):
                 if os.path.exists("/proc/%d/root/workspace/%s" % (pid, self.marker)):
-                    found.setdefault(os.readlink("/proc/%d/ns/mnt" % pid), pid)
-        return list(found.values())
+                    place = os.readlink("/proc/%d/ns/mnt" % pid)
+                    found.setdefault(place, pid)
+                    if name.startswith(("bash", "python")):
+                        commands.add(place)
+        return [pid for place, pid in found.items() if place not in commands]
 
     def wake(self):
         """Keeps both file sandboxes: the one for quick calls, and the one for transfers."""
         for what in ("read", "files"):
             assert self.server.get(self.path(what, path=self.marker)).status == 200
+        self._woken = time.monotonic()
+
+    def keep_awake(self):
+        """While the machine stood still they may have been given back, after 5 s; others took their
+        places then."""
+        since = time.monotonic() - self._woken
+        if since > 2:
+            self.wake()
+        if since > 4 and self._workers:
+            self._workers = [worker for worker in self._workers if os.path.isdir(worker[1])]
+            self._plant_new()
+            assert len(self._workers) == 2, self._workers
 
     def plant(self):
         """Into the sandboxes that serve files."""
         self.wake()
+        self._plant_new()
+        assert len(self._workers) == 2, self._workers
+        # The folder itself, wherever it stands: what is acknowledged must be in it.
+        self.real = os.open(
+            "/proc/%d/root/workspace/w/d" % self._workers[0][0],
+            os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW,
+        )
+
+    def _plant_new(self):
         for pid in self._sandboxes():
+            top = "/proc/%d/root/tmp/out" % pid
+            if os.path.exists(top):
+                continue
             ids = os.stat("/proc/%d" % pid)
             subprocess.run(
                 [sys.executable, "-c", PLANT, self.canary],
@@ -217,14 +248,7 @@ class Place:
                 extra_groups=[],
                 check=True,
             )
-            top = "/proc/%d/root/tmp/out" % pid
             self._workers.append((pid, top, tree_of(top)))
-        assert len(self._workers) == 2, self._workers
-        # The folder itself, wherever it stands: what is acknowledged must be in it.
-        self.real = os.open(
-            "/proc/%d/root/workspace/w/d" % self._workers[0][0],
-            os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW,
-        )
 
     def outside_changed(self):
         for pid, top, before in self._workers:
@@ -289,6 +313,15 @@ class Place:
         stop = {"path": "stop", "content": ""}
         return self.server.post(self.box.path + "/write", stop, key=KEYS["a"]).status == 200
 
+    def _is_swapping(self):
+        self.keep_awake()
+        answer = self.server.get(self.path("read", path="swapping"))
+        return answer.status == 200 and answer.json["content"] == ""
+
+    def _raced(self, entry, turns):
+        """Both sides of the swap were met, or it was no race. A walk passes over what is in the way."""
+        return turns > 10 and (entry.elsewhere or len(self.statuses) > 1)
+
     def run(self, entry, seconds, until_red=False):
         """Whether the guards held. For a walk without guards one link is swapped all the time."""
         function = entry.function
@@ -301,30 +334,32 @@ class Place:
             links = [b"/tmp/out" if entry.kept else b"/tmp"]
         with harness.in_background(self.box.py, SWAPPER % links, 60) as swapped:
             try:
+                harness.wait_until(self._is_swapping, "links are swapped")
                 state = function(self, None)
-                end = time.monotonic() + seconds
-                awake = time.monotonic() + 2
-                turns = 0
-                while time.monotonic() < end and not (until_red and self.bad):
+                began = awake.seconds()
+                turns = passed = 0
+                while not (until_red and self.bad) and (
+                    passed < seconds or (passed < 30 and not self._raced(entry, turns))
+                ):
                     function(self, state)
                     turns += 1
-                    if time.monotonic() > awake:
-                        self.wake()
-                        awake += 2
+                    passed = awake.seconds() - began
+                    self.keep_awake()
                     if turns % 16 == 0 and self.outside_changed():
                         self.bad.append("the outside was changed")
             finally:
                 # Without guards this, too, may find what is outside counted.
                 harness.wait_until(self._stop_swapping, "the swapping was told to end")
+        self.keep_awake()
         if self.outside_changed():
             self.bad.append("the outside was changed")
         self.host.check()
         assert isinstance(swapped[0], int), swapped
         # Shown by pytest -rP.
         print("%d swaps, %d turns, %s" % (swapped[0], turns, dict(self.statuses)))
-        assert self.bad or (swapped[0] > 1000 and turns > 10), (swapped, turns)
-        # Both sides of the swap were met, or it was no race. A walk passes over what is in the way.
-        assert self.bad or entry.elsewhere or len(self.statuses) > 1, self.statuses
+        assert self.bad or (swapped[0] > 1000 and self._raced(entry, turns)), (
+            swapped, turns, self.statuses
+        )
         return not self.bad
 
     def close(self):
@@ -434,13 +469,20 @@ def _(place, state):
         # So near to the quota that the tree is walked for every few writes. A folder that changes
         # its name under a walk may be counted twice, so there is nothing large in it.
         os.unlink("big", dir_fd=place.real)
-        assert place.put(bytes(7 * MB + MB // 2), path="most").status == 200
-    # 4 MB are outside. The file system may also say no, when it has not yet given back what the
-    # earlier writes took.
-    answer = place.put(bytes(MB // 4), path="more")
+        harness.wait_until(
+            lambda: written(place, bytes(7 * MB + MB // 2), "most"), "most of it is used"
+        )
+    written(place, bytes(MB // 4), "more")
+    return True
+
+
+def written(place, data, path):
+    """4 MB are outside. The file system may also say no, when it has not yet given back what the earlier
+    writes took."""
+    answer = place.put(data, path=path)
     if answer.status == 413 and float(re.search("use ([0-9.]+) MB", answer.detail).group(1)) > 10:
         place.bad.append("the outside was counted: " + answer.detail)
-    return True
+    return answer.status == 200
 
 
 # ---- Snapshots ----

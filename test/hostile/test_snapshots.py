@@ -48,7 +48,7 @@ def stored(server):
     return shown["workspaces"], shown["snapshots"]
 
 
-def sh(server, session, command, timeout=30):
+def sh(server, session, command, timeout=60):
     result = server.exec(session, command, timeout)
     assert result["exit_code"] == 0, result
     return result["stdout"]
