@@ -983,6 +983,28 @@ def test_files_of_the_log_go_when_they_are_old_and_their_session_is_gone(world, 
         os.unlink(path)
 
 
+def test_no_log_is_old_before_it_is_known_whose_it_is(world, session):
+    """A gateway that comes while airlockd is slow knows of no session."""
+    one(world, session, ["proxy", {"authority": "evil.test:443"}])
+    mine, other = [os.path.join(world.log_dir, name + ".jsonl") for name in (session, "sbx_gone")]
+    open(other, "w").close()
+    old = time.time() - 31 * 86400
+    for path in (mine, other):
+        os.utime(path, (old, old))
+    before = world.gateway
+    (airlockd,) = world.server.process_of("airlockd")
+    with stopped(airlockd):
+        os.kill(before, signal.SIGKILL)
+        harness.wait_until(
+            lambda: world.server.process_of("airlock-gateway") not in ([], [before]), "the next one"
+        )
+        began = time.monotonic()
+        harness.wait_until(lambda: time.monotonic() - began > 1.5, "it had time to look")
+        assert os.path.exists(mine) and os.path.exists(other)
+    harness.wait_until(lambda: not os.path.exists(other), "the old file is gone")
+    assert os.path.exists(mine)
+
+
 def test_a_log_with_lines_that_are_none_is_still_told(world, session):
     one(world, session, ["proxy", {"authority": GOOD}])
     path = os.path.join(world.log_dir, session + ".jsonl")
