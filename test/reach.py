@@ -102,10 +102,14 @@ def read_head(s):
 
 
 def send(s, data):
+    """Whether it is there still, as far as can be told: a reset is told once, here or to the reader."""
     try:
         s.sendall(data)
-    except (BrokenPipeError, ConnectionResetError):
+    except BrokenPipeError:
         pass
+    except ConnectionResetError:
+        return False
+    return True
 
 
 def ask(raw, s=None):
@@ -135,10 +139,10 @@ def open_tunnel(authority, first=None, line=b""):
 
 def tunnel(s, first, line):
     sent = first + as_bytes(line)
-    send(s, sent)
+    alive = send(s, sent)
     got, end = read_end(s)
     s.close()
-    return {"sent": len(sent), "got": len(got), "end": end}
+    return {"sent": len(sent), "got": len(got), "end": end if alive else "reset"}
 
 
 def proxy(authority, name=None, line="give 100\n", first=None, raw=None):
