@@ -263,7 +263,7 @@ class World:
     def opened(self, **options):
         session = self.session(**options)
         yield session
-        self.server.delete("/v1/sessions/" + session, key=options.get("key", KEYS["a"]))
+        self.close(session, options.get("key", KEYS["a"]))
 
     def reach(self, session, *attempts, timeout=50):
         """Results of attempts that are made one after the other in one command."""
@@ -315,10 +315,14 @@ class World:
         harness.wait_until(settled, "%s events are written and closed" % n)
         return self.logged(session)
 
-    def end(self, session):
-        """Deletes it; its events, which are whole when the gateway has closed its log."""
-        assert self.server.delete("/v1/sessions/" + session).status == 200
+    def close(self, session, key=KEYS["a"]):
+        """Deletes it; the gateway closes its log when the last sandbox is gone too."""
+        assert self.server.delete("/v1/sessions/" + session, key=key).status == 200
         harness.wait_until(lambda: not self.writes(session), "the log is closed")
+
+    def end(self, session):
+        """Deletes it; its events, which are whole then."""
+        self.close(session)
         return self.events(session)
 
     def writes(self, session):

@@ -962,7 +962,7 @@ def test_files_of_the_log_go_when_they_are_old_and_their_session_is_gone(world, 
     fresh = world.session()
     one(world, fresh, ["proxy", {"authority": "evil.test:443"}])
     for ended in (gone, fresh):
-        world.server.delete("/v1/sessions/" + ended)
+        world.close(ended)
     other = os.path.join(world.log_dir, "notes.txt")
     link = os.path.join(world.log_dir, "sbx_link.jsonl")
     target = os.path.join(world.net.folder, "target")
