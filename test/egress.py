@@ -101,7 +101,8 @@ class Peer:
     """What stands on port 443 of a public address: reads one TLS record, then a line, and does it:
 
     give N   sends N bytes and closes        take     reads to the end, then says how much it was
-    echo     sends everything back           hold     keeps it open until the other side closes
+    echo     sends everything back           hold N   sends N bytes (if given), then keeps it open
+                                             until the other side closes
     reset    resets                          deaf     never reads again, nor closes, until the end
     half N   ends its direction, then reads to the end; N bytes before that
     """
@@ -169,7 +170,8 @@ class Peer:
                 return
             connection.sendall(piece)
 
-    def _hold(self, connection):
+    def _hold(self, connection, n=0):
+        self._give(connection, n)
         self._rest(connection)
 
     def _half(self, connection, n):

@@ -429,7 +429,13 @@ def held(world, session, n=1, name="www.good.test", key=KEYS["a"]):
 
 def test_an_open_tunnel_is_listed_with_its_bytes_so_far(world, session):
     with held(world, session, 3):
-        events = world.asked(session)
+
+        def told():
+            """airlockd does not wait long for the gateway to say how far they are."""
+            events = world.asked(session)
+            return all(event["bytes_down"] for event in events) and events
+
+        events = harness.wait_until(told, "the gateway says it")
         assert [event["open"] for event in events] == [True] * 3
         sent = len(reach.hello("www.good.test")) + len("echo\n") + 1000
         assert {(event["bytes_up"], event["bytes_down"]) for event in events} == {(sent, 1000)}
