@@ -560,11 +560,13 @@ def test_no_list_is_no_network(world):
         made = world.server.post("/v1/sessions", body).json
         assert made["egress"] == []
         session = made["session_id"]
-        fds = world.gateway_fds()
         result = world.server.exec(
             session,
             "python3 - <<'E'\n"
             "import socket\n"
+            # Nobody listens here, whoever holds the sockets.
+            "for name in ('tcp', 'tcp6', 'udp', 'udp6'):\n"
+            "    print(len(open('/proc/net/' + name).readlines()))\n"
             "for at in (('127.0.0.1', 3128), ('1.2.3.4', 443), ('1.2.3.4', 80), ('1.2.3.4', 53)):\n"
             "    try: socket.create_connection(at, 5); print('connected')\n"
             "    except OSError as error: print(error.errno)\n"
@@ -575,10 +577,9 @@ def test_no_list_is_no_network(world):
             "cat /etc/resolv.conf; env | grep -ci proxy",
         )
         # ECONNREFUSED, ENETUNREACH
-        assert result["stdout"].splitlines()[:5] == ["111", "101", "101", "101", "101"]
+        assert result["stdout"].splitlines()[:9] == ["1"] * 4 + ["111", "101", "101", "101", "101"]
         assert result["stdout"].splitlines()[-1] == "0"
         assert "egress_denied" not in result or result["egress_denied"] == []
-        assert world.gateway_fds() == fds
         assert world.asked(session) == []
         assert not os.path.exists(os.path.join(world.log_dir, session + ".jsonl"))
         world.server.delete("/v1/sessions/" + session)
@@ -630,7 +631,7 @@ def test_no_certificate_of_ours(world, session):
 def test_a_deleted_session_leaves_its_log_and_nothing_else(world):
     """2.14"""
     session = world.session()
-    before = len(harness.net_namespaces())
+    before = len(namespaces(world))
     with held(world, session, 5):
         assert len(world.asked(session)) == 5
         world.server.delete("/v1/sessions/" + session)
@@ -642,7 +643,8 @@ def test_a_deleted_session_leaves_its_log_and_nothing_else(world):
     events = world.events(session, 5)
     assert [event["open"] for event in events] == [False] * 5
     assert {event["decision"] for event in events} == {"allow"}
-    harness.wait_until(lambda: len(harness.net_namespaces()) <= before + 1, "no namespace is left")
+    # The pool may hold one more for a while.
+    harness.wait_until(lambda: len(namespaces(world)) <= before + 1, "no namespace is left")
     assert world.server.get("/v1/sessions/%s/egress" % session).status == 404
     # Read by airlockd's group and by nobody else.
     status = os.stat(os.path.join(world.log_dir, session + ".jsonl"))
@@ -660,9 +662,18 @@ def status_of(server, session, name):
     return int(result["stdout"].split(" ")[1])
 
 
+def namespaces(world):
+    """Of the network, by whose processes live; other servers of this machine have their own."""
+    found = set()
+    for pid, _, _ in world.server.processes():
+        with contextlib.suppress(OSError):
+            found.add(os.readlink("/proc/%d/ns/net" % pid))
+    return found
+
+
 def counts(world):
     """Descriptors of each of our processes, and network namespaces, when the pool is full."""
-    found = {"namespaces": len(harness.net_namespaces())}
+    found = {"namespaces": len(namespaces(world))}
     for pid, name, uid in world.server.processes():
         if uid < harness.ID_FIRST:
             with contextlib.suppress(OSError):
