@@ -264,7 +264,7 @@ class Server:
         """Stops it and, when clean, looks whether anything of it is left on the host."""
         if self.process is None or self.process.poll() is not None:
             return
-        began = time.monotonic()
+        began = awake.seconds()
         self.process.send_signal(signal.SIGTERM)
         try:
             self.process.wait(30)
@@ -272,7 +272,7 @@ class Server:
             self.process.kill()
             self.process.wait()
             raise AssertionError("the server did not stop within 30 s:\n" + self.log_tail())
-        self.stop_seconds = time.monotonic() - began
+        self.stop_seconds = awake.seconds() - began
         self.settle()
         if clean:
             assert self.process.returncode == 0, "ended with %d:\n%s" % (

@@ -183,7 +183,7 @@ def question(name, kind=1, number=0x1234, labels=None):
     return struct.pack(">HHHHHH", number, 0x100, 1, 0, 0, 0) + name + struct.pack(">HH", kind, 1)
 
 
-def dns(name, kind=1, server="9.9.9.9", tcp=False, labels=None):
+def dns(name, kind=1, server="9.9.9.9", tcp=False, labels=None, seconds=SECONDS):
     """rcode (None: silence), number of answers, address."""
     message = question(name, kind, labels=labels)
     if tcp:
@@ -193,7 +193,7 @@ def dns(name, kind=1, server="9.9.9.9", tcp=False, labels=None):
     else:
         family = socket.AF_INET6 if ":" in server else socket.AF_INET
         s = socket.socket(family, socket.SOCK_DGRAM)
-        s.settimeout(SECONDS)
+        s.settimeout(seconds)
         s.connect((server, 53))
         s.send(message)
         answer = s.recv(65536)

@@ -29,6 +29,7 @@ import time
 import pytest
 
 import egress
+import awake
 import harness
 import internet
 import reach
@@ -609,10 +610,11 @@ def test_a_fresh_session_is_judged_at_once(world):
 
 def test_apt_is_told_at_once(world, session):
     """93: the mirror is refused by what the proxy says, not by a time-out"""
+    began = awake.seconds()
     result = world.server.exec(
         session, "curl -s -o /dev/null -w '%{http_code}' http://www.good.test/dists/stable/Release"
     )
-    assert result["stdout"] == "405" and result["duration_ms"] < 5000
+    assert result["stdout"] == "405" and awake.seconds() - began < 5
 
 
 def test_no_certificate_of_ours(world, session):

@@ -126,17 +126,23 @@ for family, server in ((socket.AF_INET, "8.8.8.8"), (socket.AF_INET6, "2001:4860
 def test_other_ports_are_reset_at_once_or_refused(egress, session, all_ports):
     """With the catch the gateway has accepted, and seen what was dialled, before it resets."""
     code = r"""
-for host in ("198.51.100.7", "2001:db8::5"):
-    began = time.monotonic()
+def attempt(host):
     s = dial(host, 8443)
     try:
-        show(s if isinstance(s, str) else s.recv(1).decode())
+        return s if isinstance(s, str) else s.recv(1).decode()
     except OSError as error:
-        show(name(error))
-    show(time.monotonic() - began < 1)
+        return name(error)
+for host in ("198.51.100.7", "2001:db8::5"):
+    took = []
+    for _ in range(3):
+        began = time.monotonic()
+        show(attempt(host))
+        took.append(time.monotonic() - began)
+    # The machine may stand still for longer, but not each time.
+    show(min(took) < 1)
 """
     expected = "ECONNRESET" if all_ports else "ECONNREFUSED"
-    assert inside(egress, session, code) == [expected, True] * 2
+    assert inside(egress, session, code) == [expected, expected, expected, True] * 2
 
 
 def test_other_datagrams_are_refused(egress, session):
