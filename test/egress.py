@@ -101,7 +101,8 @@ class Peer:
     """What stands on port 443 of a public address: reads one TLS record, then a line, and does it:
 
     give N   sends N bytes and closes        take     reads to the end, then says how much it was
-    echo     sends everything back           hold     keeps it open until the other side closes
+    echo     sends everything back           hold N   sends N bytes (if given), then keeps it open
+                                             until the other side closes
     reset    resets                          deaf     never reads again, nor closes, until the end
     half N   ends its direction, then reads to the end; N bytes before that
     """
@@ -169,7 +170,8 @@ class Peer:
                 return
             connection.sendall(piece)
 
-    def _hold(self, connection):
+    def _hold(self, connection, n=0):
+        self._give(connection, n)
         self._rest(connection)
 
     def _half(self, connection, n):
@@ -263,7 +265,7 @@ class World:
     def opened(self, **options):
         session = self.session(**options)
         yield session
-        self.server.delete("/v1/sessions/" + session, key=options.get("key", KEYS["a"]))
+        self.close(session, options.get("key", KEYS["a"]))
 
     def reach(self, session, *attempts, timeout=50):
         """Results of attempts that are made one after the other in one command."""
@@ -315,10 +317,14 @@ class World:
         harness.wait_until(settled, "%s events are written and closed" % n)
         return self.logged(session)
 
-    def end(self, session):
-        """Deletes it; its events, which are whole when the gateway has closed its log."""
-        assert self.server.delete("/v1/sessions/" + session).status == 200
+    def close(self, session, key=KEYS["a"]):
+        """Deletes it; the gateway closes its log when the last sandbox is gone too."""
+        assert self.server.delete("/v1/sessions/" + session, key=key).status == 200
         harness.wait_until(lambda: not self.writes(session), "the log is closed")
+
+    def end(self, session):
+        """Deletes it; its events, which are whole then."""
+        self.close(session)
         return self.events(session)
 
     def writes(self, session):

@@ -626,14 +626,6 @@ def unnamed_files(state_dir):
     return found
 
 
-def net_namespaces():
-    found = set()
-    for pid in all_pids():
-        with contextlib.suppress(OSError):
-            found.add(os.readlink("/proc/%d/ns/net" % pid))
-    return found
-
-
 def left_over(number, state_dir):
     """What a stopped server must not leave, as a readable dict; empty is good."""
     left = {}

@@ -58,6 +58,7 @@ class NameServer:
         self.address = address
         self.asked = []
         self.dumb = False  # never answers anything
+        self._answers = {}  # to datagrams: one that comes again is the same question
         self._lock = threading.Lock()
         with net.inside_rest():
             self._udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -82,8 +83,12 @@ class NameServer:
                 message, peer = self._udp.recvfrom(65536)
             except OSError:
                 return
-            answer = self.dumb or self.reply(message, False)
-            if isinstance(answer, bytes):
+            if self.dumb:
+                continue
+            if (message, peer) not in self._answers:
+                self._answers[message, peer] = self.reply(message, False)
+            answer = self._answers[message, peer]
+            if answer is not None:
                 self._udp.sendto(answer, peer)
 
     def _serve_tcp(self):

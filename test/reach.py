@@ -102,10 +102,14 @@ def read_head(s):
 
 
 def send(s, data):
+    """Whether it is there still, as far as can be told: a reset is told once, here or to the reader."""
     try:
         s.sendall(data)
-    except (BrokenPipeError, ConnectionResetError):
+    except BrokenPipeError:
         pass
+    except ConnectionResetError:
+        return False
+    return True
 
 
 def ask(raw, s=None):
@@ -135,10 +139,10 @@ def open_tunnel(authority, first=None, line=b""):
 
 def tunnel(s, first, line):
     sent = first + as_bytes(line)
-    send(s, sent)
+    alive = send(s, sent)
     got, end = read_end(s)
     s.close()
-    return {"sent": len(sent), "got": len(got), "end": end}
+    return {"sent": len(sent), "got": len(got), "end": end if alive else "reset"}
 
 
 def proxy(authority, name=None, line="give 100\n", first=None, raw=None):
@@ -179,7 +183,7 @@ def question(name, kind=1, number=0x1234, labels=None):
     return struct.pack(">HHHHHH", number, 0x100, 1, 0, 0, 0) + name + struct.pack(">HH", kind, 1)
 
 
-def dns(name, kind=1, server="9.9.9.9", tcp=False, labels=None):
+def dns(name, kind=1, server="9.9.9.9", tcp=False, labels=None, seconds=SECONDS):
     """rcode (None: silence), number of answers, address."""
     message = question(name, kind, labels=labels)
     if tcp:
@@ -189,7 +193,7 @@ def dns(name, kind=1, server="9.9.9.9", tcp=False, labels=None):
     else:
         family = socket.AF_INET6 if ":" in server else socket.AF_INET
         s = socket.socket(family, socket.SOCK_DGRAM)
-        s.settimeout(SECONDS)
+        s.settimeout(seconds)
         s.connect((server, 53))
         s.send(message)
         answer = s.recv(65536)

@@ -149,6 +149,7 @@ static int take_from_daemon(struct gateway *g, struct wire_msg *msg)
 	case DG_BIND:
 		return on_bind(g, msg);
 	case DG_READY:
+		g->named = true;
 		sessions_end_stale(g);
 		return 0;
 	case DG_LIVE:

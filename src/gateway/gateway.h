@@ -70,6 +70,7 @@ struct gateway {
 
 	struct peer_link launcher, daemon;
 	uv_timer_t *alone; /* owned; runs while there is no airlockd after one has ended */
+	bool named;	   /* some airlockd has said which sessions there are */
 	struct sandbox *sandboxes[LAYOUT_SLOTS]; /* owned; NULL: none */
 	struct list sessions;
 

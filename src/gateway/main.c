@@ -35,6 +35,7 @@
 #define EXIT_CONFIG 78
 #define LAUNCHER_FD 3
 #define SWEEP_MS (60 * 60 * 1000)
+#define SWEEP_FIRST_MS 1000
 
 static int refuse(const struct err *err)
 {
@@ -90,9 +91,14 @@ static int open_log_dir(struct gateway *g, struct err *err)
 	return 0;
 }
 
+/* Before the sessions are known every log looks like that of one that is gone. */
 static void on_sweep(uv_timer_t *timer)
 {
-	journal_sweep(timer->data);
+	struct gateway *g = timer->data;
+
+	uv_timer_start(timer, on_sweep, g->named ? SWEEP_MS : SWEEP_FIRST_MS, 0);
+	if (g->named)
+		journal_sweep(g);
 }
 
 static void on_signal(uv_signal_t *signal, int number)
@@ -173,7 +179,7 @@ int main(int argc, char **argv)
 	uv_signal_start(&term, on_signal, SIGTERM);
 	uv_timer_init(&loop, &sweep);
 	sweep.data = &g;
-	uv_timer_start(&sweep, on_sweep, 1000, SWEEP_MS);
+	uv_timer_start(&sweep, on_sweep, SWEEP_FIRST_MS, 0);
 	if (open_parts(&g, &err) < 0 || confine(&g, &err) < 0)
 		return refuse(&err);
 	if (control_open(&g, LAUNCHER_FD, &err) < 0)

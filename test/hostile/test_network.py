@@ -331,7 +331,10 @@ def _(here):
     made = here.session()
     ended = threading.Event()
     peers = len(world.peer.taken)
-    code = "s = open_tunnel('www.good.test:443', line=b'hold\\n')\nprint('open', flush=True)\ns.recv(1)\n"
+    code = (
+        "s = open_tunnel('www.good.test:443', line=b'hold 1\\n')\ns.recv(1)\n"
+        "print('open', flush=True)\ns.recv(1)\n"
+    )
 
     def run():
         with contextlib.suppress(Exception):

@@ -29,6 +29,7 @@ import time
 import pytest
 
 import egress
+import awake
 import harness
 import internet
 import reach
@@ -429,7 +430,13 @@ def held(world, session, n=1, name="www.good.test", key=KEYS["a"]):
 
 def test_an_open_tunnel_is_listed_with_its_bytes_so_far(world, session):
     with held(world, session, 3):
-        events = world.asked(session)
+
+        def told():
+            """airlockd does not wait long for the gateway to say how far they are."""
+            events = world.asked(session)
+            return all(event["bytes_down"] for event in events) and events
+
+        events = harness.wait_until(told, "the gateway says it")
         assert [event["open"] for event in events] == [True] * 3
         sent = len(reach.hello("www.good.test")) + len("echo\n") + 1000
         assert {(event["bytes_up"], event["bytes_down"]) for event in events} == {(sent, 1000)}
@@ -554,11 +561,13 @@ def test_no_list_is_no_network(world):
         made = world.server.post("/v1/sessions", body).json
         assert made["egress"] == []
         session = made["session_id"]
-        fds = world.gateway_fds()
         result = world.server.exec(
             session,
             "python3 - <<'E'\n"
             "import socket\n"
+            # Nobody listens here, whoever holds the sockets.
+            "for name in ('tcp', 'tcp6', 'udp', 'udp6'):\n"
+            "    print(len(open('/proc/net/' + name).readlines()))\n"
             "for at in (('127.0.0.1', 3128), ('1.2.3.4', 443), ('1.2.3.4', 80), ('1.2.3.4', 53)):\n"
             "    try: socket.create_connection(at, 5); print('connected')\n"
             "    except OSError as error: print(error.errno)\n"
@@ -569,10 +578,9 @@ def test_no_list_is_no_network(world):
             "cat /etc/resolv.conf; env | grep -ci proxy",
         )
         # ECONNREFUSED, ENETUNREACH
-        assert result["stdout"].splitlines()[:5] == ["111", "101", "101", "101", "101"]
+        assert result["stdout"].splitlines()[:9] == ["1"] * 4 + ["111", "101", "101", "101", "101"]
         assert result["stdout"].splitlines()[-1] == "0"
         assert "egress_denied" not in result or result["egress_denied"] == []
-        assert world.gateway_fds() == fds
         assert world.asked(session) == []
         assert not os.path.exists(os.path.join(world.log_dir, session + ".jsonl"))
         world.server.delete("/v1/sessions/" + session)
@@ -602,10 +610,11 @@ def test_a_fresh_session_is_judged_at_once(world):
 
 def test_apt_is_told_at_once(world, session):
     """93: the mirror is refused by what the proxy says, not by a time-out"""
+    began = awake.seconds()
     result = world.server.exec(
         session, "curl -s -o /dev/null -w '%{http_code}' http://www.good.test/dists/stable/Release"
     )
-    assert result["stdout"] == "405" and result["duration_ms"] < 5000
+    assert result["stdout"] == "405" and awake.seconds() - began < 5
 
 
 def test_no_certificate_of_ours(world, session):
@@ -624,7 +633,7 @@ def test_no_certificate_of_ours(world, session):
 def test_a_deleted_session_leaves_its_log_and_nothing_else(world):
     """2.14"""
     session = world.session()
-    before = len(harness.net_namespaces())
+    before = len(namespaces(world))
     with held(world, session, 5):
         assert len(world.asked(session)) == 5
         world.server.delete("/v1/sessions/" + session)
@@ -636,7 +645,8 @@ def test_a_deleted_session_leaves_its_log_and_nothing_else(world):
     events = world.events(session, 5)
     assert [event["open"] for event in events] == [False] * 5
     assert {event["decision"] for event in events} == {"allow"}
-    harness.wait_until(lambda: len(harness.net_namespaces()) <= before + 1, "no namespace is left")
+    # The pool may hold one more for a while.
+    harness.wait_until(lambda: len(namespaces(world)) <= before + 1, "no namespace is left")
     assert world.server.get("/v1/sessions/%s/egress" % session).status == 404
     # Read by airlockd's group and by nobody else.
     status = os.stat(os.path.join(world.log_dir, session + ".jsonl"))
@@ -654,9 +664,18 @@ def status_of(server, session, name):
     return int(result["stdout"].split(" ")[1])
 
 
+def namespaces(world):
+    """Of the network, by whose processes live; other servers of this machine have their own."""
+    found = set()
+    for pid, _, _ in world.server.processes():
+        with contextlib.suppress(OSError):
+            found.add(os.readlink("/proc/%d/ns/net" % pid))
+    return found
+
+
 def counts(world):
     """Descriptors of each of our processes, and network namespaces, when the pool is full."""
-    found = {"namespaces": len(harness.net_namespaces())}
+    found = {"namespaces": len(namespaces(world))}
     for pid, name, uid in world.server.processes():
         if uid < harness.ID_FIRST:
             with contextlib.suppress(OSError):

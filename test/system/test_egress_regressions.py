@@ -31,7 +31,10 @@ json.dump("sent", sys.stdout)
 CHANGED = r"""
 ends = []
 good, bad = hello("www.good.test"), hello("evi.evil.test")
-for i in range(40):
+for i in range(300):
+    # On a busy machine it takes longer until one was judged before it changed.
+    if i >= 40 and 10 in ends:
+        break
     with open("/tmp/hello%d" % i, "w+b") as file:
         file.write(good)
         file.flush()
@@ -70,9 +73,14 @@ while time.monotonic() < end:
             s.send(one)
         except OSError:
             pass
-# What is still in the socket is taken first.
-time.sleep(1)
-json.dump(dns("www.good.test"), sys.stdout)
+# What is still in the socket is taken first; whoever finds it full asks again.
+while True:
+    try:
+        answer = dns("www.good.test", seconds=2)
+        break
+    except socket.timeout:
+        pass
+json.dump(answer, sys.stdout)
 """
 
 

