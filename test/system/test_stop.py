@@ -38,6 +38,9 @@ def stopping(**env):
         server.stop(clean=False)
 
 
+# What a stop takes beyond SANDBOX_STOP_SECONDS (docs/operate.md).
+STOP_SECONDS = 6
+
 # Until it is told from outside, for nobody may ask the API any more when it stops.
 WAITS = "trap 'echo done; exit' USR1; sleep 50 & wait"
 
@@ -64,7 +67,7 @@ def test_with_nothing_to_wait_for_a_stop_is_quick():
         began = awake.seconds()
         term(server)
         server.process.wait(60)
-        assert awake.seconds() - began < 3
+        assert awake.seconds() - began < STOP_SECONDS
         (event,) = events(server, "stopping")
         assert (event["commands"], event["transfers"], event["requests"]) == (0, 0, 0)
         assert event["seconds_left"] == 30
