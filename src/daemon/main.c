@@ -60,7 +60,7 @@
 #define LOST_MAX 10u
 #define CLIENT_QUEUE_MAX (256u * KIB)
 #define GRACE_MS 500
-#define STOP_MS 950
+#define STOP_MS 2000
 #define DAY_US (86400 * INT64_C(1000000))
 
 struct daemon {
