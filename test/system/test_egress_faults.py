@@ -1057,10 +1057,7 @@ def test_no_log_is_old_before_it_is_known_whose_it_is(world, session):
     """A gateway that comes while airlockd is slow knows of no session."""
     one(world, session, ["proxy", {"authority": "evil.test:443"}])
     mine, other = [os.path.join(world.log_dir, name + ".jsonl") for name in (session, "sbx_gone")]
-    open(other, "w").close()
     old = time.time() - 31 * 86400
-    for path in (mine, other):
-        os.utime(path, (old, old))
     before = world.gateway
     (airlockd,) = world.server.process_of("airlockd")
     with stopped(airlockd):
@@ -1068,6 +1065,10 @@ def test_no_log_is_old_before_it_is_known_whose_it_is(world, session):
         harness.wait_until(
             lambda: world.server.process_of("airlock-gateway") not in ([], [before]), "the next one"
         )
+        # The one before may have been new too, and knew.
+        open(other, "w").close()
+        for path in (mine, other):
+            os.utime(path, (old, old))
         began = time.monotonic()
         harness.wait_until(lambda: time.monotonic() - began > 1.5, "it had time to look")
         assert os.path.exists(mine) and os.path.exists(other)
