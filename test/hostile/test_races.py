@@ -219,20 +219,24 @@ class Place:
         if since > 2:
             self.wake()
         if since > 4 and self._workers:
-            self._workers = [worker for worker in self._workers if os.path.isdir(worker[1])]
-            self._plant_new()
-            assert len(self._workers) == 2, self._workers
+            harness.wait_until(self._both_planted, "both file sandboxes are planted")
 
     def plant(self):
         """Into the sandboxes that serve files."""
-        self.wake()
-        self._plant_new()
-        assert len(self._workers) == 2, self._workers
+        harness.wait_until(self._both_planted, "both file sandboxes are planted")
         # The folder itself, wherever it stands: what is acknowledged must be in it.
         self.real = os.open(
             "/proc/%d/root/workspace/w/d" % self._workers[0][0],
             os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW,
         )
+
+    def _both_planted(self):
+        self.wake()
+        self._workers = [worker for worker in self._workers if os.path.isdir(worker[1])]
+        # One may just be ending.
+        with contextlib.suppress(FileNotFoundError, subprocess.CalledProcessError):
+            self._plant_new()
+        return len(self._workers) == 2
 
     def _plant_new(self):
         for pid in self._sandboxes():
