@@ -26,7 +26,6 @@ import subprocess
 import tempfile
 import threading
 import time
-import weakref
 
 import awake
 
@@ -41,7 +40,7 @@ VOLUME_MB = "1024"
 START_SECONDS = 60
 PATIENCE_SECONDS = 60
 _log_numbers = itertools.count(1)
-_servers = weakref.WeakSet()
+_servers = set()
 
 # Static keys that every server of the tests has, one tenant each.
 KEYS = {name: "test-key-of-%s-0123456789" % name for name in ("a", "b", "c")}
@@ -196,7 +195,11 @@ def remove_unused_dirs():
 
 
 def remove_state_dirs():
+    """At the end, with the servers that tests which failed have left."""
     global _dirs
+    for server in _servers:
+        if server.is_running():
+            server.kill()
     if _dirs is not None:
         _dirs.remove()
         _dirs = None
