@@ -184,7 +184,8 @@ static void take_sandbox(struct box *box, struct sandbox *s)
 		if (r == -EAGAIN)
 			want(box);
 		else
-			file_fail_all(box, "internal");
+			/* A source that is not there, or the launcher: then nothing has happened. */
+			file_fail_all(box, r == -ENOENT ? "internal" : "busy");
 		return;
 	}
 	box->sandbox = s;
