@@ -183,7 +183,9 @@ static void words_may_have_options_around_them(void **state)
 		char copy[64], *argv[8];
 		int argc = 0;
 		snprintf(copy, sizeof(copy), "%s", rows[i].line);
-		for (char *word = strtok(copy, " "); word; word = strtok(NULL, " "))
+		char *rest;
+		for (char *word = strtok_r(copy, " ", &rest); word;
+		     word = strtok_r(NULL, " ", &rest))
 			argv[argc++] = word;
 		assert_int_equal(opt_words(&self, opts, ARRAY_SIZE(opts), argc, argv, 1, 2, words),
 				 rows[i].status);
