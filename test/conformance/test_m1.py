@@ -271,7 +271,7 @@ def test_1_09_what_was_printed_before_the_timeout_is_in_extra_fields(server, ses
 
 
 def test_1_09_memory(sdk, box):
-    result = box.run("python3 -c \"b = b'x' * (1 << 30)\"")
+    result = harness.beyond_memory(lambda: box.run("python3 -c \"b = b'x' * (1 << 30)\""))[-1]
     assert result.exit_code == 137 and result.oom_killed and not result.timed_out
     assert result.warnings == ["Process killed by cgroups (Memory limit exceeded)."]
     assert result.output.endswith(

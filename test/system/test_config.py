@@ -165,7 +165,8 @@ def test_limits_of_the_sandbox_are_what_was_configured(servers, ours):
     })
     with ours.sandbox(server) as sandbox:
         assert sandbox.disk_quota_mb == 16
-        assert sandbox.run("python3 -c \"b=b'x'*(100<<20)\"").oom_killed
+        hungry = "python3 -c \"b=b'x'*(100<<20)\""
+        assert harness.beyond_memory(lambda: sandbox.run(hungry))[-1].oom_killed
         result = sandbox.run("for i in $(seq 30); do sleep 5 & done; wait", timeout=60)
         assert "Resource temporarily unavailable" in result.stderr
         result = sandbox.run("head -c 20M /dev/zero > /tmp/f; stat -c %s /tmp/f")

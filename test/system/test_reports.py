@@ -36,6 +36,10 @@ def run(sandbox, command, timeout=45):
     return sandbox.run(command, timeout=timeout)
 
 
+def out_of_memory(sandbox, command):
+    return harness.beyond_memory(lambda: run(sandbox, command))[-1]
+
+
 @pytest.fixture(autouse=True)
 def the_next_command_works(request):
     sandbox = None
@@ -392,12 +396,12 @@ def test_055_the_workspace_itself_cannot_be_taken_away(sandbox):
 
 
 def test_057_memory_is_named(sandbox):
-    result = run(sandbox, "python3 -c \"b=b'x'*(800<<20)\"")
+    result = out_of_memory(sandbox, "python3 -c \"b=b'x'*(800<<20)\"")
     assert result.oom_killed and "Memory limit" in result.warnings[0]
 
 
 def test_058_a_storm_of_workers(sandbox):
-    result = run(
+    result = out_of_memory(
         sandbox,
         "for i in $(seq 16); do python3 -c \"b=b'x'*(64<<20);import time;time.sleep(40)\" & done; wait",
     )
@@ -406,19 +410,19 @@ def test_058_a_storm_of_workers(sandbox):
 
 def test_059_an_inner_process_is_killed(sandbox):
     """The command is killed as a group, so no wrapper survives to report something else."""
-    result = run(sandbox, "sh -c 'python3 -c \"b=b\\\"x\\\"*(800<<20)\"; exit 1'")
+    result = out_of_memory(sandbox, "sh -c 'python3 -c \"b=b\\\"x\\\"*(800<<20)\"; exit 1'")
     assert result.oom_killed and result.exit_code == 137
 
 
 def test_061_the_limit_holds_from_the_first_command(server, ours):
     for _ in range(5):
         with ours.sandbox(server) as fresh:
-            assert fresh.run("python3 -c \"b=b'x'*(300<<20)\"").oom_killed
+            assert out_of_memory(fresh, "python3 -c \"b=b'x'*(300<<20)\"").oom_killed
 
 
 def test_062_files_survive_a_memory_kill(sandbox):
     sandbox.files.write("keep", "still here")
-    assert run(sandbox, "python3 -c \"b=b'x'*(800<<20)\"").oom_killed
+    assert out_of_memory(sandbox, "python3 -c \"b=b'x'*(800<<20)\"").oom_killed
     assert sandbox.files.read("keep") == "still here"
 
 
