@@ -162,6 +162,9 @@ bool body_skip(struct http_exchange *x)
 		return false;
 	*view = str_from(*view, (size_t)head->content_length);
 	x->whole = true;
+	/* Else the next read would bring the body back, and it would be the next request. */
+	if (!x->conn->running)
+		conn_keep_input(x->conn);
 	return true;
 }
 

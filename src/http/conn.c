@@ -202,8 +202,7 @@ static bool step(struct http_conn *conn, unsigned *budget)
 
 /* ---- Reading ---- */
 
-/* Copies what is left of the input to where it may stay. */
-static void keep_input(struct http_conn *conn)
+void conn_keep_input(struct http_conn *conn)
 {
 	struct buf *in = &conn->in;
 
@@ -279,7 +278,7 @@ static void settle(struct http_conn *conn)
 {
 	if (conn->phase == CONN_CLOSED)
 		return;
-	keep_input(conn);
+	conn_keep_input(conn);
 	if (conn->phase == CONN_HEAD)
 		settle_head(conn);
 	else if (conn->eof && is_taking(conn->x))

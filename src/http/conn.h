@@ -176,6 +176,8 @@ void conn_wake(struct http_conn *conn);
 void conn_answered(struct http_conn *conn, struct http_exchange *x);
 /* To LINGER. is_drain: a body may still be coming, so wait for it the whole time. */
 void conn_linger(struct http_conn *conn, uint64_t budget, bool is_drain);
+/* Copies what is left of the input to where it may stay, after a step outside conn_run. */
+void conn_keep_input(struct http_conn *conn);
 void conn_sweep(struct http_conn *conn, int64_t now_ms);
 /* The write queue got shorter. */
 void conn_on_written(struct http_conn *conn);

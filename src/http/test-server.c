@@ -467,6 +467,66 @@ static void a_late_answer_goes_on_with_what_waits(void **state)
 	rig_close(&rig);
 }
 
+/* A body that is a request, which nobody may take it for. */
+#define INNER GET("/close")
+#define WITH_INNER "GET /late HTTP/1.1\r\n" H "Content-Length: 32\r\n\r\n" INNER
+
+static void answer_now(uv_prepare_t *handle)
+{
+	struct rig *rig = handle->data;
+	struct http_reply reply = { .status = 200, .content_type = "text/plain" };
+
+	http_reply(take_ptr(rig->held), &reply, STR("late"));
+	uv_close((uv_handle_t *)handle, NULL);
+}
+
+/* Between the answer and the next look at what waits, more comes (uv_prepare_t: before the poll). */
+static void a_body_that_was_skipped_never_comes_back(void **state)
+{
+	struct rig rig;
+	struct client c;
+	uv_prepare_t prepare = { .data = &rig };
+	const char *rest = "ET / HTTP/1.1\r\n" H "\r\n";
+
+	assert_int_equal(strlen(INNER), 32);
+	rig_open(&rig);
+	client_open(&c, &rig);
+	assert_true(client_say(&c, WITH_INNER "G"));
+	assert_true(client_is_quiet(&c));
+	assert_int_equal(send(c.fd, rest, strlen(rest), 0), strlen(rest));
+	uv_prepare_init(&rig.loop, &prepare);
+	uv_prepare_start(&prepare, answer_now);
+	assert_true(client_expect(&c, "\r\n\r\nlate"));
+	assert_true(client_expect(&c, "\r\n\r\nok"));
+	assert_int_equal(rig.handled, 2);
+	client_close(&c);
+	rig_close(&rig);
+}
+
+/* Nor while the answer is under way, by whichever way more comes. */
+static void a_body_that_was_skipped_is_none_of_the_next_request(void **state)
+{
+	struct http_reply reply = { .status = 200, .content_type = "text/plain" };
+	struct rig rig;
+	struct client c;
+
+	rig_open(&rig);
+	client_open(&c, &rig);
+	assert_true(client_say(&c, WITH_INNER));
+	assert_true(client_is_quiet(&c));
+	http_begin(rig.held, &reply, 5);
+	http_write(rig.held, STR("bytes"));
+	assert_true(client_expect(&c, "\r\n\r\nbytes"));
+	assert_true(client_say(&c, GET("/") GET("/peer")));
+	rig_turn(&rig, 5);
+	http_end(take_ptr(rig.held));
+	assert_true(client_expect(&c, "\r\n\r\nok"));
+	assert_true(client_expect(&c, "\r\n\r\n127.0.0.1"));
+	assert_int_equal(rig.handled, 3);
+	client_close(&c);
+	rig_close(&rig);
+}
+
 static void input_that_waits_is_bounded(void **state)
 {
 	_cleanup_buf_ struct buf rest = BUF(32u << 20);
@@ -715,6 +775,8 @@ int main(void)
 		cmocka_unit_test(ten_thousand_pipelined_requests_are_served_in_order),
 		cmocka_unit_test(a_client_that_never_reads_costs_a_bounded_amount),
 		cmocka_unit_test(a_late_answer_goes_on_with_what_waits),
+		cmocka_unit_test(a_body_that_was_skipped_never_comes_back),
+		cmocka_unit_test(a_body_that_was_skipped_is_none_of_the_next_request),
 		cmocka_unit_test(input_that_waits_is_bounded),
 		cmocka_unit_test(nothing_is_served_after_the_last_answer),
 		cmocka_unit_test(nothing_is_served_after_a_framing_error),
