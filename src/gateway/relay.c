@@ -162,10 +162,8 @@ static int pump(struct flow *f)
 			out = drain(f);
 		if (in < 0 || out < 0)
 			return -1;
-		if (f->held > 0 && !out) {
-			f->want_write = true;
+		if (f->held > 0 && !out)
 			break;
-		}
 		if (f->held == 0 && f->ended) {
 			f->shut = true;
 			shutdown(f->to, SHUT_WR);
@@ -173,7 +171,8 @@ static int pump(struct flow *f)
 			break;
 		}
 	}
-	/* With bytes left in the pipe the reader is what is waited for. */
+	/* With bytes left in the pipe the reader is what is waited for, also when the turn is over. */
+	f->want_write = f->held > 0;
 	f->want_read = !f->ended && !f->want_write;
 	if (f->held == 0)
 		give_pipe(f);
