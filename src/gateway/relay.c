@@ -171,7 +171,7 @@ static int pump(struct flow *f)
 			break;
 		}
 	}
-	/* With bytes left in the pipe the reader is what is waited for, also when the turn is over. */
+	/* With bytes left in the pipe the reader is what is waited for, also at a turn's end. */
 	f->want_write = f->held > 0;
 	f->want_read = !f->ended && !f->want_write;
 	if (f->held == 0)

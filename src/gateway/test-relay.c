@@ -202,7 +202,7 @@ static size_t read_all(struct rig *r)
 	return got;
 }
 
-/* Where a turn ends with a part of the last bytes that come for now in the pipe: for some of these
+/* Where a turn ends with a part of the last bytes to come in the pipe: for some of these
  * sizes, which depend on how the kernel counts (socket(7), SO_SNDBUFFORCE). */
 static void what_a_turn_leaves_in_the_pipe_goes_out(void **state)
 {
