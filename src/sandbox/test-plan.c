@@ -62,6 +62,7 @@ static void what_shows_the_whole_machine_is_masked(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
 		find(PLAN_MASK_FILE, files[i]);
+	find(PLAN_MASK_FOLDER, "/proc/pressure");
 }
 
 static void no_core_files(void **state)

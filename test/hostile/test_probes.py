@@ -263,7 +263,7 @@ def _(box):
         "show([readable('/proc/' + n) for n in ('keys', 'key-users', 'kallsyms', 'modules', 'kcore',"
         " 'timer_list', 'kmsg', 'slabinfo', 'sched_debug', 'cmdline', 'diskstats')])"
     )
-    listed = box.sh("ls -A /proc/bus /proc/fs | grep -v : | grep .")["stdout"]
+    listed = box.sh("ls -A /proc/bus /proc/fs /proc/pressure | grep -v : | grep .")["stdout"]
     return not listed and all(size in (0, "ENOENT", "EACCES", "EPERM") for size in sizes)
 
 
@@ -280,6 +280,21 @@ def _(box):
         line.split()[1] == "/proc/sys" and line.split()[3].startswith("ro")
         for line in mounts.splitlines()
     )
+
+
+# Each trigger takes the kernel some 14 ms to end, after the kill, before the sandbox is gone.
+@probe(40, "nobody watches the pressure of the whole machine", red=["mask_proc"])
+def _(box):
+    made = box.py(
+        "made = []\n"
+        "for name in ('cpu', 'io', 'memory') * 10:\n"
+        "    try:\n"
+        "        made.append(os.open('/proc/pressure/' + name, os.O_RDWR))\n"
+        "        os.write(made[-1], b'some 1000000 2000000\\0')\n"
+        "    except OSError: pass\n"
+        "show(len(made))"
+    )
+    return made == 0
 
 
 @probe(41, "there is no sysfs, cgroupfs, debugfs or the like", why="they are never mounted")
