@@ -186,6 +186,19 @@ static void descriptors_arrive_close_on_exec_and_are_the_same_files(void **state
 	assert_int_equal(msg.fds[0], -1);
 }
 
+/* unix(7): ECONNRESET stands before them. */
+static void last_words_are_heard_though_ours_were_not(void **state)
+{
+	struct wire_msg msg;
+
+	assert_int_equal(wire_send(socks[1], 1, 5, "unheard!", 8, NULL, 0), 0);
+	assert_int_equal(wire_send(socks[0], 1, 6, "the last", 8, NULL, 0), 0);
+	fd_close(&socks[0]);
+	assert_int_equal(wire_recv(socks[1], &pair, &msg), 1);
+	assert_int_equal(msg.head.id, 6);
+	assert_int_equal(wire_recv(socks[1], &pair, &msg), 0);
+}
+
 static void nothing_there_is_not_the_end(void **state)
 {
 	struct wire_msg msg;
@@ -288,6 +301,7 @@ int main(void)
 		SOCKS_TEST(a_datagram_shorter_than_a_head_is_refused),
 		SOCKS_TEST(an_empty_datagram_with_a_descriptor_is_not_the_end),
 		SOCKS_TEST(descriptors_arrive_close_on_exec_and_are_the_same_files),
+		SOCKS_TEST(last_words_are_heard_though_ours_were_not),
 		SOCKS_TEST(nothing_there_is_not_the_end),
 		SOCKS_TEST(what_was_sent_before_the_end_is_read_first),
 		SOCKS_TEST(an_end_with_unread_messages_behind_it_is_an_end),

@@ -110,9 +110,11 @@ int wire_recv(int sock, const struct wire_pair *pair, struct wire_msg *msg)
 		msg->fds[i] = -1;
 	do {
 		n = recvmsg(sock, &mh, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-	} while (n < 0 && errno == EINTR);
+		/* ECONNRESET, once: the other side has closed with messages of ours unread. What it
+		 * said before lies behind that. */
+	} while (n < 0 && (errno == EINTR || errno == ECONNRESET));
 	if (n < 0)
-		return errno == ECONNRESET ? 0 : -errno;
+		return -errno;
 	bool good = take_descriptors(&mh, msg);
 	if (n == 0 && !msg->n_fds)
 		return 0;
