@@ -261,6 +261,9 @@ static void drain(enum peer_kind kind)
 	for (int n = 0; n < MESSAGES_PER_TURN && p->sock >= 0; n++) {
 		struct wire_msg msg;
 		int r = wire_recv(p->sock, pairs[kind], &msg);
+		/* Its sandbox is lost, and would be waited for. */
+		if (r == -EMFILE && kind == PEER_BUILDER)
+			r = -EPROTO;
 		if (r < 0 && r != -EPROTO)
 			return; /* nothing there, or short of memory: poll says when to try again */
 		if (r > 0) {
