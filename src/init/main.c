@@ -256,6 +256,9 @@ static void block_signals(void)
 {
 	sigset_t all, child;
 
+	/* Tenants begin with what they are used to. */
+	for (int n = 1; n < NSIG; n++)
+		signal(n, SIG_DFL);
 	sigfillset(&all);
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);

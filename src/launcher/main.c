@@ -11,6 +11,7 @@
 #include <linux/capability.h>
 #include <pwd.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -307,6 +308,11 @@ int main(int argc, char **argv)
 	};
 	struct err err;
 
+	/* Whatever the starter ignored is not for its children, and not for tenants. */
+	for (int n = 1; n < NSIG; n++)
+		signal(n, SIG_DFL);
+	/* A log that nobody reads is no reason to end. */
+	signal(SIGPIPE, SIG_IGN);
 	log_init("launcher", LOG_INFO);
 #ifdef AIRLOCK_TEST_KNOBS
 	const char *off = getenv("AIRLOCK_TEST_OFF");

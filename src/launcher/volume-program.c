@@ -69,6 +69,7 @@ static void program_main(const struct volume_program *c, int output)
 	const char *failed = program_prepare(c, output);
 
 	if (!failed) {
+		signal(SIGPIPE, SIG_DFL);
 		execve(c->argv[0], (char *const *)(uintptr_t)c->argv, no_environment);
 		failed = "starting it";
 	}

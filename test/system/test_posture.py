@@ -103,6 +103,17 @@ def test_ids_capabilities_and_filters(shared_server, running):
     assert int(status["Seccomp_filters"]) >= 1
 
 
+def test_no_signal_is_ignored_whoever_started_the_server(tmp_path):
+    starter = tmp_path / "starter"
+    starter.write_text(
+        "#!/bin/sh\ntrap '' HUP INT PIPE CHLD USR1\nexec %s/airlock \"$@\"\n" % os.path.abspath(harness.BUILD)
+    )
+    starter.chmod(0o755)
+    with harness.Server(program=str(starter)) as server:
+        said = server.exec(server.create(), "grep -E '^Sig(Blk|Ign)' /proc/self/status; yes | head -1")
+        assert said["stdout"] == "SigBlk:\t%016x\nSigIgn:\t%016x\ny\n" % (0, 0)
+
+
 def test_mounts_are_the_declared_ones(running):
     pid, _ = running
     found = {}
