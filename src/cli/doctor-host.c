@@ -100,6 +100,19 @@ static void probe_modprobe(struct probe_finding *f)
 			  program);
 }
 
+static void probe_filter_log(struct probe_finding *f)
+{
+	char actions[256];
+
+	probe_read("/proc/sys/kernel/seccomp/actions_logged", actions, sizeof(actions));
+	if (!*actions)
+		probe_say(f, PROBE_GOOD, NULL, "the kernel writes nothing of what filters did");
+	else
+		probe_say(f, PROBE_NOTE, "sysctl -w kernel.seccomp.actions_logged=",
+			  "a filter that a tenant's program has set for itself may write to the "
+			  "kernel's and the audit log");
+}
+
 static void probe_swap(struct probe_finding *f)
 {
 	char line[256];
@@ -249,6 +262,7 @@ const struct probe doctor_host_probes[] = {
 	  probe_core_pattern },
 	{ "module loader", "no program of the host runs on a tenant's demand", false,
 	  probe_modprobe },
+	{ "filter log", "no tenant writes to the host's logs", false, probe_filter_log },
 	{ "swap", "secrets stay in memory", false, probe_swap },
 	{ "kernel settings", "fewer doors for whoever gets out", false, probe_knobs },
 	{ "user namespaces", "for others on this host", false, probe_unprivileged_userns },
