@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import platform
 import sys
 from typing import Any, Dict, List, Optional, Sequence
 
@@ -55,6 +56,7 @@ class Keys:
             verify_from_environment() if verify is None else verify,
             timeout,
             3,
+            user_agent="airlock-sandbox python/" + platform.python_version(),
         )
 
     def list(self, tenant: Optional[str] = None) -> List[Record]:
