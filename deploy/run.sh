@@ -40,11 +40,28 @@ if [ -z "${SANDBOX_API_KEY-}${SANDBOX_API_KEYS-}${SANDBOX_KEYSTORE-}" ]; then
 	SANDBOX_API_KEY=$(first_key)
 	export SANDBOX_API_KEY
 fi
-key=${SANDBOX_API_KEY-}
-if [ -z "$key" ] && [ -n "${SANDBOX_API_KEYS-}" ]; then
-	key=${SANDBOX_API_KEYS%%,*}
-	key=${key#*:}
-fi
+
+# As the server reads its variables: without blanks around a value.
+trimmed()
+{
+	local text=$1
+	text=${text#"${text%%[![:blank:]]*}"}
+	printf '%s' "${text%"${text##*[![:blank:]]}"}"
+}
+
+# Of the first entry that is not empty.
+first_static_key()
+{
+	local rest="$1," entry
+	while [ -n "$rest" ]; do
+		entry=$(trimmed "${rest%%,*}")
+		rest=${rest#*,}
+		[ -z "$entry" ] || { trimmed "${entry#*:}"; return; }
+	done
+}
+
+key=$(trimmed "${SANDBOX_API_KEY-}")
+[ -n "$key" ] || key=$(first_static_key "${SANDBOX_API_KEYS-}")
 
 # Where this machine itself reaches the server.
 host=${listen%:*}

@@ -3,10 +3,12 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/mem.h"
 #include "cli/state.h"
+#include "daemon/config.h"
 #include "store/copy.h"
 
 struct backup_opts {
@@ -49,6 +51,32 @@ static char *database_of(const struct backup_opts *o, struct err *err)
 	return take_ptr(path);
 }
 
+/* What the server keeps elsewhere, as far as it is there. */
+static void tell_elsewhere(const struct backup_opts *o, const char *path)
+{
+	static const struct {
+		const char *variable, *what;
+	} stores[] = {
+		{ "SANDBOX_KEYSTORE", "keys" },
+		{ "SANDBOX_AUDIT", "audit records" },
+	};
+	_cleanup_free_ char *folder = mem_dup_n(path, (size_t)(strrchr(path, '/') - path));
+	struct err err;
+
+	for (size_t i = 0; i < ARRAY_SIZE(stores); i++) {
+		_cleanup_free_ char *value = NULL;
+		if (state_variable(stores[i].variable, o->state.config, &value, &err) < 0) {
+			printf("It is not known whether %s are elsewhere: %s.\n", stores[i].what,
+			       err.text);
+			continue;
+		}
+		_cleanup_free_ char *own = value ? config_database(folder, value) : NULL;
+		if (own && strcmp(own, path) != 0 && access(own, F_OK) == 0)
+			printf("Nor %s, which are in %s: airlock backup --database %s FILE\n",
+			       stores[i].what, own, own);
+	}
+}
+
 int cmd_backup(const struct cli_command *self, int argc, char **argv)
 {
 	struct backup_opts o = { 0 };
@@ -61,6 +89,9 @@ int cmd_backup(const struct cli_command *self, int argc, char **argv)
 	_cleanup_free_ char *path = database_of(&o, &err);
 	if (!path || store_copy(path, file, &err) < 0)
 		return cli_fail(&err);
+	printf("Copied %s. Not in the copy: workspaces and snapshots.\n", path);
+	if (!o.database)
+		tell_elsewhere(&o, path);
 	return 0;
 }
 

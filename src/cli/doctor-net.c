@@ -14,6 +14,7 @@
 #include "cli/doctor.h"
 #include "cli/nameserver.h"
 #include "cli/paths.h"
+#include "cli/state.h"
 
 /* include/uapi/linux/route.h, ipv6_route.h */
 #define ROUTE_UP 0x0001ul
@@ -36,10 +37,13 @@ static void probe_gateway(struct probe_finding *f)
 
 static void probe_name_servers(struct probe_finding *f)
 {
-	const char *named = getenv("SANDBOX_EGRESS_DNS");
+	_cleanup_free_ char *named = NULL;
 	char list[NAMESERVER_LIST_MAX];
+	struct err err;
 
-	if (named && *named)
+	if (state_variable("SANDBOX_EGRESS_DNS", NULL, &named, &err) < 0)
+		probe_say(f, PROBE_UNKNOWN, "run `airlock doctor` as root", "%.230s", err.text);
+	else if (named)
 		probe_say(f, PROBE_GOOD, NULL, "%.200s, as SANDBOX_EGRESS_DNS says", named);
 	else if (nameserver_of_host(list, sizeof(list)))
 		probe_say(f, PROBE_GOOD, NULL, "%.200s", list);
@@ -136,6 +140,14 @@ static void probe_way_out(struct probe_finding *f)
 			  "no default route, neither IPv4 nor IPv6");
 }
 
+/* docs/egress.md; launcher/net.c makes it so in each sandbox. */
+static void probe_inside(struct probe_finding *f)
+{
+	probe_say(f, PROBE_GOOD, NULL,
+		  "loopback alone; with egress also allowed names, by TLS: "
+		  "through the proxy 127.0.0.1:3128, or port 443 of any address");
+}
+
 const struct probe doctor_net_probes[] = {
 	{ "gateway", "the only process with a way out", false, probe_gateway },
 	{ "name servers", "the gateway alone looks up allowed names and where imports come from",
@@ -143,5 +155,6 @@ const struct probe doctor_net_probes[] = {
 	{ "trusted certificates", "imports come from whom they say", false, probe_certificates },
 	{ "all-ports catch", "every attempt to connect is logged", false, probe_all_ports },
 	{ "way out", "read from the routing table; nothing is sent", false, probe_way_out },
+	{ "inside a sandbox", "what code sees of the network", false, probe_inside },
 };
 const size_t n_doctor_net_probes = ARRAY_SIZE(doctor_net_probes);

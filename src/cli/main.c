@@ -12,7 +12,7 @@ static const struct cli_command commands[] = {
 	  "[--timeout N] [--template T] [--egress LIST] [--secret NAME[=VALUE]]... [--cwd DIR] "
 	  "[--env NAME[=VALUE]]... [--stdin] [--put LOCAL:REMOTE]... [--get REMOTE:LOCAL]... "
 	  "[--keep] "
-	  "[--json] -- COMMAND...",
+	  "[--json] -- COMMAND... (--secret: not in this version)",
 	  "run one command isolated; without SANDBOX_API_URL on a server of its own", cmd_run },
 	{ "sandbox", "create|list|show|exec|rm|egress|snapshot|restore|fork|import",
 	  "sandboxes of a server", cmd_sandbox },

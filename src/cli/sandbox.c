@@ -194,7 +194,7 @@ int cmd_sandbox(const struct cli_command *self, int argc, char **argv)
 	static const struct cli_command table[] = {
 		{ "sandbox create",
 		  "[--template T] [--egress LIST] [--persistent] [--snapshot ID] [--secret "
-		  "NAME[=VALUE]]... [--json]",
+		  "NAME[=VALUE]]... [--json] (--persistent, --secret: not in this version)",
 		  "", sandbox_create },
 		{ "sandbox list", "[--json]", "", sandbox_list },
 		{ "sandbox show", "[--json] ID", "", sandbox_show },

@@ -8,7 +8,8 @@
  *   STATE_DIR
  *
  * The environment beats the file as it does for `airlock serve`. A file is read, and one that
- * cannot be read is an error, only when nothing above it decides.
+ * cannot be read is an error, only when nothing above it decides. state_variable finds any other
+ * variable of the server in the same two places.
  */
 #pragma once
 
@@ -30,3 +31,5 @@ struct state_choice {
 
 /* Owned by the caller; NULL: *err says why. */
 char *state_find(const struct state_choice *choice, struct err *err);
+/* file: NULL for STATE_CONFIG where there is one. *ret is owned by the caller, NULL: unset. */
+int state_variable(const char *name, const char *file, char **ret, struct err *err);

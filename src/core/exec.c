@@ -407,9 +407,10 @@ static void settle(struct exec *e)
 		c->execs = e->next;
 }
 
+static const struct audit_outcome not_begun = { .failed = true, .duration_ms = -1 };
+
 static void not_started(struct exec *e, const struct err *err)
 {
-	static const struct audit_outcome failed = { .failed = true, .duration_ms = -1 };
 	struct err said, gone = { .slug = "session_not_found" };
 	const struct files_matter matter = { e->s, FILES_FOLDER, str_of(e->cwd), 0 };
 
@@ -419,7 +420,7 @@ static void not_started(struct exec *e, const struct err *err)
 		log_event(LOG_ERROR, "command_failed", LOG_STR("request", e->origin.request),
 			  LOG_STR("session", e->s->id), LOG_STR("tenant", e->s->tenant->name),
 			  LOG_STR("why", err->text));
-	record(e, &failed);
+	record(e, &not_begun);
 	answer(e, &said);
 }
 
@@ -488,16 +489,6 @@ int exec_check_slot(const struct tenant *t, struct err *err)
 			t->limits.max_concurrent_exec);
 }
 
-static int check_start(const struct core *c, const struct session *s, const struct exec_params *p,
-		       struct err *err)
-{
-	if (c->stopping)
-		return refusal_stopping(err);
-	if (check_env(p, err) < 0)
-		return -err->code;
-	return exec_check_slot(s->tenant, err);
-}
-
 static void run(struct exec *e, const struct runtime_exec_spec *spec, bool streams)
 {
 	e->run = runtime_exec_start(e->c->runtime, spec, streams ? &stream_ops : &quiet_ops, e);
@@ -520,6 +511,36 @@ static void on_begun(void *data, bool on_disk)
 		return;
 	settle(e);
 	not_started(e, e->stopped ? &stopping : &busy);
+}
+
+/* e: what waits for the record where that has to be; NULL: nothing. */
+static struct audit *begin_record(struct core *c, const struct session *s,
+				  const struct exec_params *p, struct exec *e)
+{
+	const struct audit_start start = {
+		.tenant = s->tenant,
+		.session = s->id,
+		.actor = p->actor,
+		.kind = "exec",
+		.command = p->command,
+	};
+
+	return audit_begin(c, &start, e && audit_is_strict(c) ? on_begun : NULL, e);
+}
+
+/* Nobody waits for the record of what never began; a 429 has none. */
+static int check_start(struct core *c, const struct session *s, const struct exec_params *p,
+		       struct err *err)
+{
+	struct audit *audit;
+	int r = c->stopping ? refusal_stopping(err) : check_env(p, err);
+
+	if (r >= 0)
+		return exec_check_slot(s->tenant, err);
+	audit = begin_record(c, s, p, NULL);
+	if (audit)
+		audit_end(audit, &not_begun, NULL, NULL);
+	return r;
 }
 
 int exec_start(struct core *c, struct session *s, const struct exec_params *p,
@@ -561,14 +582,7 @@ int exec_start(struct core *c, struct session *s, const struct exec_params *p,
 		.output_max = c->config.output_max,
 	};
 	e->cwd = mem_dup_n(spec.cwd.data, spec.cwd.len);
-	const struct audit_start record = {
-		.tenant = s->tenant,
-		.session = s->id,
-		.actor = p->actor,
-		.kind = "exec",
-		.command = p->command,
-	};
-	e->audit = audit_begin(c, &record, audit_is_strict(c) ? on_begun : NULL, e);
+	e->audit = begin_record(c, s, p, e);
 	if (audit_is_strict(c))
 		e->held = hold(&spec, ops->output);
 	else

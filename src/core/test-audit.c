@@ -161,6 +161,54 @@ static void what_did_not_start_has_failed(void **state)
 	assert_int_equal(log->row[0].row.duration_ms, -1);
 }
 
+static void what_is_refused_at_its_start_has_failed(void **state)
+{
+	struct rig *r = *state;
+	struct session *s = rig_session(r, r->a);
+	const struct str name = STR("PATH"), value = STR("/tmp");
+	struct exec_params p = { .command = STR("make"), .timeout_s = 15, .actor = "key abc" };
+	struct exec *e;
+	struct err err;
+
+	p.env_names = &name;
+	p.env_values = &value;
+	p.n_env = 1;
+	assert_true(exec_start(r->core, s, &p, &ops, NULL, &e, &err) < 0);
+	assert_string_equal(err.slug, "secret_name_reserved");
+	p.n_env = 0;
+	core_stop(r->core);
+	assert_true(exec_start(r->core, s, &p, &ops, NULL, &e, &err) < 0);
+	assert_string_equal(err.slug, "stopping");
+	rig_settle(r);
+	struct log *log = log_of(r, r->a);
+	assert_int_equal(log->rows, 2);
+	for (size_t i = 0; i < log->rows; i++) {
+		assert_string_equal(log->row[i].kind, "exec");
+		assert_string_equal(log->row[i].command, "make");
+		assert_string_equal(log->row[i].actor, "key abc");
+		assert_true(log->row[i].row.failed);
+		assert_int_equal(log->row[i].row.duration_ms, -1);
+	}
+	assert_int_equal(r->a->commands_running, 0);
+}
+
+static void what_waits_for_a_slot_in_vain_leaves_no_record(void **state)
+{
+	struct rig *r = *state;
+	struct session *s = rig_session(r, r->a);
+	const struct exec_params p = { .command = STR("make"), .timeout_s = 15, .actor = "key a" };
+	struct outcome o;
+	struct exec *e;
+	struct err err;
+
+	r->a->limits.max_concurrent_exec = 1;
+	start(r, s, STR("sleep"), &o);
+	assert_true(exec_start(r->core, s, &p, &ops, NULL, &e, &err) < 0);
+	assert_string_equal(err.slug, "exec_limit");
+	rig_settle(r);
+	assert_int_equal(log_of(r, r->a)->rows, 1);
+}
+
 static void a_long_command_is_cut_between_characters(void **state)
 {
 	struct rig *r = *state;
@@ -574,6 +622,8 @@ int main(void)
 		T(a_command_is_on_record_with_its_end),
 		T(what_a_stop_has_ended_has_failed),
 		T(what_did_not_start_has_failed),
+		T(what_is_refused_at_its_start_has_failed),
+		T(what_waits_for_a_slot_in_vain_leaves_no_record),
 		T(a_long_command_is_cut_between_characters),
 		T(whoever_hangs_up_is_on_record_all_the_same),
 		T(what_ran_when_the_server_was_killed_has_failed),

@@ -63,6 +63,16 @@ const char *config_value(const struct config *c, const char *name)
 	return c->values[variable_index(name)];
 }
 
+char *config_database(const char *folder, const char *value)
+{
+	static const char scheme[] = "sqlite:";
+	const size_t n = sizeof(scheme) - 1;
+
+	if (strncmp(value, scheme, n) != 0)
+		return mem_printf("%s/airlock.db", folder);
+	return value[n] == '/' ? mem_dup(value + n) : mem_printf("%s/%s", folder, value + n);
+}
+
 static void note_unknown(struct config *c, struct str name)
 {
 	for (size_t i = 0; i < c->n_unknown; i++) {

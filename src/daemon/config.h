@@ -49,6 +49,10 @@ void config_set(struct config *c, const char *name, struct str value);
 /* What was loaded for a known name, whether it was checked or not; NULL: unset. */
 const char *config_value(const struct config *c, const char *name);
 
+/* The database that a value of SANDBOX_KEYSTORE or SANDBOX_AUDIT means when that of the state is in
+ * folder; owned by the caller. */
+char *config_database(const char *folder, const char *value);
+
 /* Checks every value; after success the settings are valid. */
 int config_check(struct config *c, struct err *err);
 

@@ -73,6 +73,8 @@ static void write_all(const struct scrape_sources *s, struct buf *out)
 	metrics_family(out, "airlock_build_info", "gauge", "1, with the version that runs.");
 	metrics_sample(out, "airlock_build_info", "version=\"" AIRLOCK_VERSION "\"", 1);
 	write_gauge(out, "airlock_sessions_open", "Open sessions.", session_count(s->core));
+	write_gauge(out, "airlock_persistent_open",
+		    "Open persistent sessions, which this version does not have.", 0);
 	write_gauge(out, "airlock_pool_ready", "Blank sandboxes that wait for a command.",
 		    info.pool_ready);
 	write_execs(exec_counts_get(s->core), out);

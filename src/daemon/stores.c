@@ -6,8 +6,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-
-static const char scheme[] = "sqlite:";
+#include "daemon/config.h"
 
 static const char *const variables[STORES_USES] = {
 	[STORES_STATE] = "SANDBOX_STATE_DIR",
@@ -20,21 +19,12 @@ const char *stores_variable(enum stores_use use)
 	return variables[use];
 }
 
-static char *path_of(const char *folder, const char *value)
-{
-	const size_t n = sizeof(scheme) - 1;
-
-	if (strncmp(value, scheme, n) != 0)
-		return mem_printf("%s/airlock.db", folder);
-	return value[n] == '/' ? mem_dup(value + n) : mem_printf("%s/%s", folder, value + n);
-}
-
 void stores_init(struct stores *s, const char *folder, const char *const values[STORES_USES])
 {
 	*s = (struct stores){ 0 };
-	s->paths[STORES_STATE] = path_of(folder, "sqlite");
+	s->paths[STORES_STATE] = config_database(folder, "sqlite");
 	for (size_t i = STORES_STATE + 1; i < STORES_USES; i++)
-		s->paths[i] = values[i] ? path_of(folder, values[i]) : NULL;
+		s->paths[i] = values[i] ? config_database(folder, values[i]) : NULL;
 }
 
 char *stores_folder(const struct stores *s, enum stores_use use, const char *folder)

@@ -125,12 +125,18 @@ def test_3_8_copies_and_imports_are_on_record(servers):
     server.delete("/v1/snapshots/" + snapshot)
 
 
-def test_3_8_calls_that_are_refused_are_not_recorded(logged, newcomer):
-    session = logged.post("/v1/sessions", {}, key=newcomer).json["session_id"]
-    for body in ({}, {"command": "\0"}, {"command": "true", "env": {"PATH": "x"}}):
-        answer = logged.post("/v1/sessions/%s/exec" % session, body, key=newcomer)
-        assert answer.status in (400, 422), answer
+def test_3_8_what_is_no_call_is_not_recorded_and_one_that_is_refused_is(logged, newcomer):
+    path = "/v1/sessions/%s/exec" % logged.post("/v1/sessions", {}, key=newcomer).json["session_id"]
+    for body in ({}, {"command": "\0"}):
+        assert logged.post(path, body, key=newcomer).status == 422
     assert entries(logged, newcomer) == []
+    body = {"command": "true", "env": {"PATH": "x"}}
+    assert logged.post(path, body, key=newcomer).status == 400
+    # Nobody waits for the record of what never began.
+    harness.wait_until(lambda: entries(logged, newcomer), "the refusal is on record")
+    (entry,) = entries(logged, newcomer)
+    assert (entry["kind"], entry["command"], entry["exit_code"]) == ("exec", "true", None)
+    assert (entry["duration_s"], entry["detail"]) == (None, None)
 
 
 def test_3_9_pages(logged, newcomer, sdk):

@@ -16,10 +16,10 @@ AIRLOCK = os.path.join(harness.BUILD, "airlock")
 LOGGED = {"SANDBOX_AUDIT": "sqlite", "SANDBOX_KEYSTORE": "sqlite:keys.db"}
 
 
-def airlock(*arguments):
+def airlock(*arguments, **environment):
     ran = subprocess.run(
         [AIRLOCK, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60, text=True,
-        env=harness.environment(),
+        env=harness.environment(**environment),
     )
     return ran.returncode, ran.stdout, ran.stderr
 
@@ -140,3 +140,32 @@ def test_a_database_of_its_own_is_copied_by_its_path(kept, tmp_path):
     database.close()
     assert airlock("backup", "--database", "relative", copy + "2")[0] == 1
     assert airlock("backup")[0] == 2
+
+
+def test_a_copy_says_what_is_not_in_it(kept, tmp_path):
+    state = os.path.join(kept.state_dir, "state")
+    path = os.path.join(state, "airlock.db")
+    keys = os.path.join(state, "keys.db")
+    said = "Copied %s. Not in the copy: workspaces and snapshots.\n" % path
+    nor = "Nor %s, which are in %s: airlock backup --database %s FILE\n"
+    copies = iter(str(tmp_path / str(n)) for n in range(9))
+
+    def told(*options, **environment):
+        status, out, err = airlock("backup", *options, next(copies), **environment)
+        assert (status, err) == (0, "")
+        return out
+
+    here = ["--state-dir", kept.state_dir]
+    assert told(*here) == said
+    assert told(*here, SANDBOX_KEYSTORE="sqlite", SANDBOX_AUDIT="sqlite:airlock.db") == said
+    assert told(*here, SANDBOX_KEYSTORE="sqlite:keys.db") == said + nor % ("keys", keys, keys)
+    both = {"SANDBOX_KEYSTORE": "sqlite:" + keys, "SANDBOX_AUDIT": "sqlite:keys.db"}
+    assert told(**both, SANDBOX_STATE_DIR=kept.state_dir) == (
+        said + nor % ("keys", keys, keys) + nor % ("audit records", keys, keys)
+    )
+    # Another server's file may name what this one does not have.
+    assert told(*here, SANDBOX_KEYSTORE="sqlite:/nonexistent/keys.db") == said
+    assert told("--database", keys, **both) == said.replace(path, keys)
+    config = tmp_path / "airlock.conf"
+    config.write_text("SANDBOX_STATE_DIR=%s\nSANDBOX_KEYSTORE=sqlite:keys.db\n" % kept.state_dir)
+    assert told("--config", str(config)) == said + nor % ("keys", keys, keys)

@@ -239,7 +239,7 @@ def test_a_port_that_is_taken(server):
 AIRLOCK = os.path.join(harness.BUILD, "airlock")
 
 
-def ask(words, variable=None, etc=None, root=True):
+def ask(words, variable=None, etc=None, root=True, **environment):
     """One run of airlock; etc stands where /etc is and /var/lib has nothing in it then, so that no
     server of this host is meant. root=False gives up root."""
     words = [AIRLOCK, *words]
@@ -249,8 +249,8 @@ def ask(words, variable=None, etc=None, root=True):
         mount = 'mount --bind "$0" /etc && mount -t tmpfs none /var/lib && exec "$@"'
         words = ["unshare", "-m", "sh", "-c", mount, str(etc), *words]
     return subprocess.run(
-        words, env=harness.environment(SANDBOX_STATE_DIR=variable), stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60, text=True,
+        words, env=harness.environment(SANDBOX_STATE_DIR=variable, **environment),
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60, text=True,
     )
 
 
@@ -363,6 +363,20 @@ def test_doctor_looks_for_room_there(etc, tmp_path):
         assert diagnosed(etc, "disk space") == ("note", "5 MB free in %s" % there)
     finally:
         subprocess.run(["umount", there], check=True)
+
+
+def test_doctor_names_the_name_servers_of_an_installed_server(etc):
+    def found(**how):
+        return diagnosed(etc, "name servers", **how)
+
+    (etc / "resolv.conf").write_text("nameserver 192.0.2.1\n")
+    assert found() == ("ok", "192.0.2.1")
+    configure(etc, "SANDBOX_EGRESS_DNS=192.0.2.2,192.0.2.3\n")
+    assert found() == ("ok", "192.0.2.2,192.0.2.3, as SANDBOX_EGRESS_DNS says")
+    assert found(SANDBOX_EGRESS_DNS="192.0.2.4") == ("ok", "192.0.2.4, as SANDBOX_EGRESS_DNS says")
+    verdict, text = found(root=False)
+    assert verdict == "unknown" and "airlock.conf: cannot be opened: Permission denied" in text
+    assert found(root=False, SANDBOX_EGRESS_DNS="192.0.2.4")[0] == "ok"
 
 
 def test_doctor_looks_for_lost_volumes_there(etc, tmp_path):

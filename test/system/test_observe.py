@@ -21,6 +21,7 @@ from harness import KEYS
 NAMES = {
     "airlock_build_info": "gauge",
     "airlock_sessions_open": "gauge",
+    "airlock_persistent_open": "gauge",
     "airlock_pool_ready": "gauge",
     "airlock_exec": "counter",
     "airlock_exec_seconds": "histogram",

@@ -81,12 +81,20 @@ class Connection:
     """Where the server is and how to ask it. Holds no socket: each call makes its own."""
 
     def __init__(
-        self, base_url: str, api_key: str, verify: Verify, timeout: float, max_retries: int
+        self,
+        base_url: str,
+        api_key: str,
+        verify: Verify,
+        timeout: float,
+        max_retries: int,
+        *,
+        user_agent: str = "airlock-sandbox/" + __version__,
     ) -> None:
         self.base_url = base_url.rstrip("/")
         self.timeout = timeout
         self.max_retries = max_retries
         self._api_key = api_key
+        self._user_agent = user_agent
         self._opener = self._make_opener(verify)
 
     def _make_opener(self, verify: Verify) -> urllib.request.OpenerDirector:
@@ -141,7 +149,7 @@ class Connection:
             "X-API-Key": self._api_key,
             "Accept": accept,
             "Content-Type": "application/octet-stream",
-            "User-Agent": "airlock-sandbox/" + __version__,
+            "User-Agent": self._user_agent,
         }
 
     def _parse(self, method: str, path: str, status: int, answer: bytes) -> Any:

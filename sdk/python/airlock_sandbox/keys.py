@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import platform
 import sys
 from typing import Any, Dict, List, Optional, Sequence
 
@@ -55,6 +56,7 @@ class Keys:
             verify_from_environment() if verify is None else verify,
             timeout,
             3,
+            user_agent="airlock-sandbox python/" + platform.python_version(),
         )
 
     def list(self, tenant: Optional[str] = None) -> List[Record]:
@@ -107,10 +109,10 @@ def _arguments(argv: Optional[Sequence[str]]) -> argparse.Namespace:
     parser.add_argument("--admin", action="store_true", help="as the operator, for all tenants")
     commands = parser.add_subparsers(dest="command", required=True)
     listing = commands.add_parser("list", help="the keys that there are")
-    listing.add_argument("--tenant", help="only this tenant's (operator)")
+    listing.add_argument("--tenant", help="only this tenant's (with --admin)")
     create = commands.add_parser("create", help="a new key, which is shown once")
     create.add_argument("--name", default="", help="what it is for")
-    create.add_argument("--tenant", help="whose it is (operator)")
+    create.add_argument("--tenant", help="whose it is (with --admin)")
     revoke = commands.add_parser("revoke", help="end a key now")
     revoke.add_argument("key_id", metavar="KEY_ID")
     return parser.parse_args(argv)

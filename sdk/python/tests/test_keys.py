@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keys, against a server that answers from a script."""
 
+import platform
+
 import pytest
 
 from airlock_sandbox import errors
@@ -38,6 +40,9 @@ def test_a_tenant_asks_with_its_key():
     ]
     assert asked[1].body == b'{"name": "ci"}'
     assert {one.headers["X-API-Key"] for one in asked} == {"k" * 20}
+    # As the contract has it (18.3): unlike a Sandbox, with Python's version and not the package's.
+    agent = "airlock-sandbox python/" + platform.python_version()
+    assert {one.headers["User-Agent"] for one in asked} == {agent}
 
 
 def test_an_operator_asks_for_all_tenants(monkeypatch):
