@@ -46,6 +46,8 @@
 
 /* How long a silent pipe is waited for: FILE_PAUSE_MS; unit tests shorten it. */
 extern int file_pause_ms;
+/* FILE_INODES_MAX; unit tests lower it. */
+extern uint64_t file_inodes_max;
 
 /* All borrowed. */
 struct file_place {

@@ -322,7 +322,7 @@ static int check(struct job *j, struct merge *m, int *to)
 	r = file_usage(j->workspace, &usage);
 	if (r < 0)
 		return r;
-	if (usage.inodes + m->fresh > FILE_INODES_MAX)
+	if (usage.inodes + m->fresh > file_inodes_max)
 		return -JOB_INODES;
 	return job_check_quota(j, usage.bytes > m->replaced ? usage.bytes - m->replaced : 0,
 			       m->need);

@@ -99,14 +99,14 @@ static int find_room(struct job *j, struct unarchive *u)
 	int r = file_usage(j->workspace, &usage);
 	if (r < 0)
 		return r;
-	if (usage.inodes >= FILE_INODES_MAX)
+	if (usage.inodes >= file_inodes_max)
 		return -JOB_INODES;
 	r = job_check_quota(j, usage.bytes, j->ask->size);
 	j->answer.used = usage.bytes;
 	if (r < 0)
 		return r;
 	u->room = j->ask->quota - usage.bytes;
-	u->names = FILE_INODES_MAX - usage.inodes;
+	u->names = file_inodes_max - usage.inodes;
 	return 0;
 }
 
