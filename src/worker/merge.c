@@ -310,16 +310,40 @@ static int walk(struct merge *m, int *to)
 	return r < 0 ? r : 0;
 }
 
+static void trim_path(void)
+{
+	while (job_path.len > 1 && job_path.text[job_path.len - 1] == '/')
+		job_path.text[--job_path.len] = '\0';
+}
+
+/* The names of the folder itself and of those above it. */
+static int count_destination(const struct job *j, struct merge *m)
+{
+	struct file_target t = { .base = -1 };
+
+	trim_path();
+	job_second = job_path;
+	int r = file_target_find(j->workspace, &job_second, &t);
+	if (r >= 0)
+		m->fresh += file_target_missing(&t);
+	file_target_fini(&t);
+	return r;
+}
+
+/* to: as of walk. */
 static int check(struct job *j, struct merge *m, int *to)
 {
 	struct file_usage usage;
+	bool missing = *to < 0;
 	int r = walk(m, to);
 
 	j->answer.size = m->need;
 	if (r < 0 || !j->ask->quota)
 		return r;
 	leftover_remove(j->workspace);
-	r = file_usage(j->workspace, &usage);
+	r = missing ? count_destination(j, m) : 0;
+	if (r >= 0)
+		r = file_usage(j->workspace, &usage);
 	if (r < 0)
 		return r;
 	if (usage.inodes + m->fresh > file_inodes_max)
@@ -334,8 +358,7 @@ static int make_destination(const struct job *j)
 	unsigned made_parts = 0;
 	int fd, r;
 
-	while (job_path.len > 1 && job_path.text[job_path.len - 1] == '/')
-		job_path.text[--job_path.len] = '\0';
+	trim_path();
 	r = file_target_find(j->workspace, &job_path, &t);
 	if (r < 0)
 		return r;

@@ -845,6 +845,27 @@ static void merging_holds_the_quota(void **state)
 	assert_int_equal(merge(".", u.bytes + need, conflict).end.code, FILE_OK);
 }
 
+static void merging_holds_the_number_of_names(void **state)
+{
+	char conflict[256];
+
+	(void)state;
+	make_source();
+	make_dir(ws, "to");
+	make_dir(ws, "to/d");
+	put(ws, "to/l", "x");
+	file_inodes_max = 4 + 3;
+	assert_int_equal(merge("to", 1 << 30, conflict).end.code, FILE_OK);
+	assert_int_equal(count_entries(ws), file_inodes_max);
+	/* The folders of its own path too. */
+	file_inodes_max += 5 + 1;
+	assert_int_equal(merge("to/new/folder/", 1 << 30, conflict).end.code, FILE_ERR_INODES);
+	assert_int_equal(mode_of(ws, "to/new"), 0);
+	file_inodes_max++;
+	assert_int_equal(merge("to/new/folder/", 1 << 30, conflict).end.code, FILE_OK);
+	assert_int_equal(count_entries(ws), file_inodes_max);
+}
+
 static void merging_refusals_have_their_codes(void **state)
 {
 	char conflict[256];
@@ -1082,6 +1103,7 @@ int main(void)
 		T(a_closed_top_is_no_hindrance),
 		T(a_conflict_changes_nothing_and_is_named),
 		T(merging_holds_the_quota),
+		T(merging_holds_the_number_of_names),
 		T(merging_refusals_have_their_codes),
 		T(a_deep_source_is_merged),
 		T(a_sparse_file_stays_sparse),
