@@ -29,7 +29,8 @@
  *           ends it with an error: the archive is cut short.
  *   UNPACK  ID_FILE_END
  *   TRIM    ID_FILE_END
- *   MERGE   ID_FILE_END. The path of a conflict is relative to the folder.
+ *   MERGE   ID_FILE_END. The path of a conflict is relative to the folder; of a longer one come the
+ *           first LIMIT_PATH bytes.
  *
  * mode in the other answers is the nine permission bits.
  */

@@ -58,15 +58,20 @@ static bool has_destination(void)
 
 /* ---- check ----------------------------------------------------------------------------------- */
 
+/* As much of the path as a path has; what is remembered of one that was cut is more. */
 static int report_conflict(const struct merge *m, const char *name)
 {
+	size_t len = strlen(name), before = job_tree.path_len;
 	int r = 0;
 
-	if (m->j->pipe >= 0 && !job_tree.path_cut) {
-		r = job_pipe_write(m->j->pipe, job_tree.path, job_tree.path_len);
-		if (r >= 0)
-			r = job_pipe_write(m->j->pipe, name, strlen(name));
-	}
+	if (before > LIMIT_PATH)
+		before = LIMIT_PATH;
+	if (len > LIMIT_PATH - before)
+		len = LIMIT_PATH - before;
+	if (m->j->pipe >= 0)
+		r = job_pipe_write(m->j->pipe, job_tree.path, before);
+	if (m->j->pipe >= 0 && r >= 0)
+		r = job_pipe_write(m->j->pipe, name, len);
 	return r < 0 ? r : -JOB_CONFLICT;
 }
 
