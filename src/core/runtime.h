@@ -262,8 +262,8 @@ struct runtime_file *runtime_mkdir(struct runtime *rt, const struct runtime_file
 
 /* Puts what the snapshot holds into a folder, which is made when missing; checked whole before
  * anything is changed. result->size: bytes that it needs, also for "quota". bytes: the path that is
- * in the way, for "restore_conflict": whatever the tenant calls its files, but no NUL and at most
- * LIMIT_PATH. source must outlive the job. */
+ * in the way, for "restore_conflict": whatever the tenant calls its files, but no NUL; of a longer
+ * one the first LIMIT_PATH. source must outlive the job. */
 struct runtime_file *runtime_file_merge(struct runtime *rt, const struct runtime_file_spec *spec,
 					const char *source, uint64_t quota_bytes,
 					runtime_read_fn fn, void *data);

@@ -313,6 +313,17 @@ void file_target_fini(struct file_target *t)
 	fd_close(&t->base);
 }
 
+unsigned file_target_missing(const struct file_target *t)
+{
+	unsigned n = !t->exists;
+
+	for (const char *at = t->rest; *at; n++) {
+		at += strcspn(at, "/");
+		at += strspn(at, "/");
+	}
+	return n;
+}
+
 int file_target_make(const struct file_target *t, unsigned *ret_made)
 {
 	char name[NAME_MAX + 1];

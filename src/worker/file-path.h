@@ -57,6 +57,8 @@ int file_target_find(int workspace_fd, struct file_path *path, struct file_targe
 int file_entry_find(int workspace_fd, struct file_path *path, struct file_target *ret);
 void file_target_fini(struct file_target *t);
 
+/* How many names come with the file at most: its own if there is none, and folders. */
+unsigned file_target_missing(const struct file_target *t);
 /* Makes the folders of t->rest, mode 0755. Returns a descriptor of the folder that the file goes
  * into; *ret_made, also set on failure, is the number of parts of t->rest up to the last one that
  * was new. */

@@ -29,7 +29,8 @@
  *           ends it with an error: the archive is cut short.
  *   UNPACK  ID_FILE_END
  *   TRIM    ID_FILE_END
- *   MERGE   ID_FILE_END. The path of a conflict is relative to the folder.
+ *   MERGE   ID_FILE_END. The path of a conflict is relative to the folder; of a longer one come the
+ *           first LIMIT_PATH bytes.
  *
  * mode in the other answers is the nine permission bits.
  */
@@ -46,6 +47,8 @@
 
 /* How long a silent pipe is waited for: FILE_PAUSE_MS; unit tests shorten it. */
 extern int file_pause_ms;
+/* FILE_INODES_MAX; unit tests lower it. */
+extern uint64_t file_inodes_max;
 
 /* All borrowed. */
 struct file_place {

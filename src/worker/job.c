@@ -14,6 +14,7 @@
 #include "worker/file.h"
 
 int file_pause_ms = FILE_PAUSE_MS;
+uint64_t file_inodes_max = FILE_INODES_MAX;
 
 char job_chunk[256 * KIB];
 struct file_path job_path, job_second;

@@ -58,15 +58,20 @@ static bool has_destination(void)
 
 /* ---- check ----------------------------------------------------------------------------------- */
 
+/* As much of the path as a path has; what is remembered of one that was cut is more. */
 static int report_conflict(const struct merge *m, const char *name)
 {
+	size_t len = strlen(name), before = job_tree.path_len;
 	int r = 0;
 
-	if (m->j->pipe >= 0 && !job_tree.path_cut) {
-		r = job_pipe_write(m->j->pipe, job_tree.path, job_tree.path_len);
-		if (r >= 0)
-			r = job_pipe_write(m->j->pipe, name, strlen(name));
-	}
+	if (before > LIMIT_PATH)
+		before = LIMIT_PATH;
+	if (len > LIMIT_PATH - before)
+		len = LIMIT_PATH - before;
+	if (m->j->pipe >= 0)
+		r = job_pipe_write(m->j->pipe, job_tree.path, before);
+	if (m->j->pipe >= 0 && r >= 0)
+		r = job_pipe_write(m->j->pipe, name, len);
 	return r < 0 ? r : -JOB_CONFLICT;
 }
 
@@ -310,19 +315,43 @@ static int walk(struct merge *m, int *to)
 	return r < 0 ? r : 0;
 }
 
+static void trim_path(void)
+{
+	while (job_path.len > 1 && job_path.text[job_path.len - 1] == '/')
+		job_path.text[--job_path.len] = '\0';
+}
+
+/* The names of the folder itself and of those above it. */
+static int count_destination(const struct job *j, struct merge *m)
+{
+	struct file_target t = { .base = -1 };
+
+	trim_path();
+	job_second = job_path;
+	int r = file_target_find(j->workspace, &job_second, &t);
+	if (r >= 0)
+		m->fresh += file_target_missing(&t);
+	file_target_fini(&t);
+	return r;
+}
+
+/* to: as of walk. */
 static int check(struct job *j, struct merge *m, int *to)
 {
 	struct file_usage usage;
+	bool missing = *to < 0;
 	int r = walk(m, to);
 
 	j->answer.size = m->need;
 	if (r < 0 || !j->ask->quota)
 		return r;
 	leftover_remove(j->workspace);
-	r = file_usage(j->workspace, &usage);
+	r = missing ? count_destination(j, m) : 0;
+	if (r >= 0)
+		r = file_usage(j->workspace, &usage);
 	if (r < 0)
 		return r;
-	if (usage.inodes + m->fresh > FILE_INODES_MAX)
+	if (usage.inodes + m->fresh > file_inodes_max)
 		return -JOB_INODES;
 	return job_check_quota(j, usage.bytes > m->replaced ? usage.bytes - m->replaced : 0,
 			       m->need);
@@ -334,8 +363,7 @@ static int make_destination(const struct job *j)
 	unsigned made_parts = 0;
 	int fd, r;
 
-	while (job_path.len > 1 && job_path.text[job_path.len - 1] == '/')
-		job_path.text[--job_path.len] = '\0';
+	trim_path();
 	r = file_target_find(j->workspace, &job_path, &t);
 	if (r < 0)
 		return r;

@@ -31,6 +31,7 @@
 #include "worker/file-usage.h"
 #include "worker/file.h"
 #include "worker/test-rig.h"
+#include "worker/unarchive.h"
 
 /* ---- a tar to be unpacked -------------------------------------------------------------------- */
 
@@ -134,13 +135,21 @@ static struct result unpack_fd(int fd, const char *path, uint64_t quota)
 	return job(&ask, path, fd);
 }
 
-static struct result unpack(struct tar *t, const char *path)
+/* The whole archive. */
+static int zip_of(struct tar *t)
 {
-	_cleanup_fd_ int fd = make_pipe_file();
+	int fd = make_pipe_file();
 
 	tar_end(t);
 	zip_to(fd, t->data, t->len);
 	tar_free(t);
+	return fd;
+}
+
+static struct result unpack(struct tar *t, const char *path)
+{
+	_cleanup_fd_ int fd = zip_of(t);
+
 	return unpack_fd(fd, path, 0);
 }
 
@@ -368,6 +377,60 @@ static void a_bomb_is_stopped_by_its_ratio_or_the_quota(void **state)
 	r = unpack_fd(fd, "d", u.bytes + (4 << 20));
 	assert_int_equal(r.end.code, FILE_OK);
 	assert_true(r.end.used >= 2u << 20);
+}
+
+/* A file below folders that no member makes, for which its name has to be a member of its own. */
+static void tar_add_deep(struct tar *t, unsigned n, unsigned depth)
+{
+	static char name[LIMIT_PATH + 1];
+	int at = snprintf(name, sizeof(name), "r/%05u/", n);
+
+	for (unsigned i = 1; i < depth; i++)
+		at += snprintf(name + at, sizeof(name) - (size_t)at, "d/");
+	snprintf(name + at, sizeof(name) - (size_t)at, "f");
+	tar_add(t, &(struct head){ .name = "././@LongLink", .type = 'L', .data = name });
+	tar_add(t, &(struct head){ .name = "f" });
+}
+
+static void folders_without_a_member_are_entries_too(void **state)
+{
+	enum { FILES = 10, DEPTH = 50, NAMES = FILES * (DEPTH + 1) };
+	struct tar t = { 0 };
+
+	(void)state;
+	for (unsigned i = 0; i < FILES; i++)
+		tar_add_deep(&t, i, DEPTH);
+	_cleanup_fd_ int fd = zip_of(&t);
+	file_inodes_max = 1 + 2 + NAMES - 1;
+	assert_int_equal(unpack_fd(fd, "x/d", 1 << 30).end.code, FILE_ERR_INODES);
+	assert_int_equal(count_entries(ws), 1);
+	file_inodes_max++;
+	struct result r = unpack_fd(fd, "x/d", 1 << 30);
+	assert_int_equal(r.end.code, FILE_OK);
+	assert_int_equal(r.end.size, FILES);
+	assert_int_equal(r.end.used, (2 + NAMES) * UNARCHIVE_BLOCK);
+	assert_int_equal(count_entries(ws), file_inodes_max);
+	file_inodes_max++;
+	assert_int_equal(unpack_fd(fd, "y/d", 1 << 30).end.code, FILE_ERR_INODES);
+	/* Those that are there already are not made again. */
+	tar_add_deep(&t, 0, DEPTH);
+	tar_add_deep(&t, 0, DEPTH);
+	_cleanup_fd_ int twice = zip_of(&t);
+	assert_int_equal(unpack_fd(twice, "e", 0).end.used, (DEPTH + 3) * UNARCHIVE_BLOCK);
+}
+
+static void folders_without_a_member_end_at_the_number_of_entries(void **state)
+{
+	enum { DEPTH = 1900 };
+	struct tar t = { 0 };
+
+	(void)state;
+	for (unsigned i = 0; i <= UNARCHIVE_ENTRIES / (DEPTH + 1); i++)
+		tar_add_deep(&t, i, DEPTH);
+	struct result r = unpack(&t, "d");
+	assert_int_equal(r.end.code, FILE_ERR_ARCHIVE);
+	assert_int_equal(r.end.errno_code, FILE_ARCHIVE_LIMIT);
+	assert_int_equal(count_entries(ws), 1);
 }
 
 static void an_archive_must_fit_beside_what_is_there(void **state)
@@ -830,6 +893,8 @@ int main(void)
 		T(a_long_name_is_refused),
 		T(broken_streams_are_refused),
 		T(a_bomb_is_stopped_by_its_ratio_or_the_quota),
+		T(folders_without_a_member_are_entries_too),
+		T(folders_without_a_member_end_at_the_number_of_entries),
 		T(an_archive_must_fit_beside_what_is_there),
 		T(one_that_is_ended_is_not_called_damaged),
 		T(what_a_killed_unpacking_left_goes_with_the_next_look),

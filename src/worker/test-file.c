@@ -649,6 +649,24 @@ static void usage_counts_many_files_and_bushy_folders(void **state)
 	assert_int_equal(u.inodes, 1 + 20 * (1 + 1000 + 40));
 }
 
+/* ---- the number of names --------------------------------------------------------------------- */
+
+static void folders_made_for_a_file_count_too(void **state)
+{
+	const uint64_t quota = 1 << 30;
+
+	(void)state;
+	assert_int_equal(mkdirat(ws, "d", 0755), 0);
+	file_inodes_max = 2 + 3;
+	assert_int_equal(do_write_full("d/a/b//c/f", "x", 1, quota, 0644).end.code,
+			 FILE_ERR_INODES);
+	assert_int_equal(count_entries(ws), 2);
+	assert_int_equal(do_write_full("d/a/b/f", "x", 1, quota, 0644).end.code, FILE_OK);
+	assert_int_equal(do_write_full("d/a/b/f", "y", 1, quota, 0644).end.code, FILE_OK);
+	assert_int_equal(do_write_full("d/g", "x", 1, quota, 0644).end.code, FILE_ERR_INODES);
+	assert_int_equal(count_entries(ws), file_inodes_max);
+}
+
 /* ---- races ----------------------------------------------------------------------------------- */
 
 /* A folder and a link that leads outside change places all the time. */
@@ -853,6 +871,7 @@ int main(void)
 		T(usage_walks_trees_deeper_than_any_path),
 		T(usage_beyond_its_depth_is_an_error_not_a_wrong_sum),
 		T(usage_counts_many_files_and_bushy_folders),
+		T(folders_made_for_a_file_count_too),
 		T(swapping_a_folder_with_a_link_never_leads_outside),
 		T(swapping_the_last_name_never_writes_outside),
 		T(swapping_a_file_with_a_fifo_never_blocks),

@@ -823,6 +823,56 @@ static void a_conflict_changes_nothing_and_is_named(void **state)
 	assert_int_equal(count_entries(outside), 2);
 }
 
+/* A folder where the source has a file, so deep that no path leads there. */
+static void make_deep_conflict(unsigned depth, const char *part)
+{
+	const int sides[] = { source, ws };
+
+	for (size_t i = 0; i < ARRAY_SIZE(sides); i++) {
+		_cleanup_fd_ int dir = openat(sides[i], ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		for (unsigned k = 0; k < depth; k++) {
+			make_dir(dir, part);
+			int next = openat(dir, part, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+			assert_true(next >= 0);
+			fd_close(&dir);
+			dir = next;
+		}
+		if (sides[i] == ws)
+			make_dir(dir, "conflict");
+		else
+			put(dir, "conflict", "x");
+	}
+}
+
+static void of_a_long_path_in_the_way_the_beginning_is_named(void **state)
+{
+	const struct di_file ask = { .op = FILE_MERGE };
+	static char part[NAME_MAX + 1], got[2 * LIMIT_PATH];
+	const struct {
+		unsigned depth, len;
+	} rows[] = {
+		{ 15, 15 * 256 + 8 },
+		/* Of the name, and of a folder; and more than a walk remembers. */
+		{ 16, LIMIT_PATH },
+		{ 17, LIMIT_PATH },
+		{ TREE_PATH / 256 + 1, LIMIT_PATH },
+	};
+
+	(void)state;
+	memset(part, 'p', NAME_MAX);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		_cleanup_fd_ int pipe = make_pipe_file();
+		clear_dir(source);
+		clear_dir(ws);
+		make_deep_conflict(rows[i].depth, part);
+		assert_int_equal(job(&ask, ".", pipe).end.code, FILE_ERR_CONFLICT);
+		ssize_t n = pread(pipe, got, sizeof(got), 0);
+		assert_int_equal(n, rows[i].len);
+		for (ssize_t k = 0; k < n && k < rows[i].depth * 256; k++)
+			assert_int_equal(got[k], k % 256 == NAME_MAX ? '/' : 'p');
+	}
+}
+
 static void merging_holds_the_quota(void **state)
 {
 	static char text[40001];
@@ -843,6 +893,27 @@ static void merging_holds_the_quota(void **state)
 	assert_int_equal(merge(".", u.bytes + need, conflict).end.code, FILE_OK);
 	/* Again: what is replaced makes room. */
 	assert_int_equal(merge(".", u.bytes + need, conflict).end.code, FILE_OK);
+}
+
+static void merging_holds_the_number_of_names(void **state)
+{
+	char conflict[256];
+
+	(void)state;
+	make_source();
+	make_dir(ws, "to");
+	make_dir(ws, "to/d");
+	put(ws, "to/l", "x");
+	file_inodes_max = 4 + 3;
+	assert_int_equal(merge("to", 1 << 30, conflict).end.code, FILE_OK);
+	assert_int_equal(count_entries(ws), file_inodes_max);
+	/* The folders of its own path too. */
+	file_inodes_max += 5 + 1;
+	assert_int_equal(merge("to/new/folder/", 1 << 30, conflict).end.code, FILE_ERR_INODES);
+	assert_int_equal(mode_of(ws, "to/new"), 0);
+	file_inodes_max++;
+	assert_int_equal(merge("to/new/folder/", 1 << 30, conflict).end.code, FILE_OK);
+	assert_int_equal(count_entries(ws), file_inodes_max);
 }
 
 static void merging_refusals_have_their_codes(void **state)
@@ -1081,7 +1152,9 @@ int main(void)
 		T(what_replaces_has_its_name_at_the_top_first),
 		T(a_closed_top_is_no_hindrance),
 		T(a_conflict_changes_nothing_and_is_named),
+		T(of_a_long_path_in_the_way_the_beginning_is_named),
 		T(merging_holds_the_quota),
+		T(merging_holds_the_number_of_names),
 		T(merging_refusals_have_their_codes),
 		T(a_deep_source_is_merged),
 		T(a_sparse_file_stays_sparse),

@@ -45,6 +45,7 @@ int rig_setup(void **state)
 	outside = make_and_open("wsx");
 	source = make_and_open("source");
 	file_pause_ms = 60000;
+	file_inodes_max = FILE_INODES_MAX;
 	return 0;
 }
 

@@ -29,6 +29,15 @@ static int fault(struct unarchive *u, enum file_archive_fault what)
 	return -JOB_ARCHIVE;
 }
 
+/* A member, or a folder that was made for one. */
+static int count_entry(struct unarchive *u)
+{
+	u->entries++;
+	if (u->entries > UNARCHIVE_ENTRIES && !knob_off(KNOB_ARCHIVE_LIMITS))
+		return fault(u, FILE_ARCHIVE_LIMIT);
+	return u->entries > u->names ? -JOB_INODES : 0;
+}
+
 /* ---- the stream ------------------------------------------------------------------------------ */
 
 static int check_limits(struct reading *r)
@@ -128,18 +137,19 @@ static int open_folder(int dir, const char *path)
 }
 
 /* Makes what is missing of a path, step by step; no step is a link. */
-static int make_path(int root, const char *path)
+static int make_path(struct unarchive *u, const char *path)
 {
 	char name[LIMIT_PATH_PART + 1];
-	_cleanup_fd_ int dir = file_open(root, ".", O_PATH | O_DIRECTORY, 0);
+	_cleanup_fd_ int dir = file_open(u->root, ".", O_PATH | O_DIRECTORY, 0);
 
 	while (dir >= 0 && *path) {
 		size_t len = strcspn(path, "/");
 		memcpy(name, path, len);
 		name[len] = '\0';
 		path += len + (path[len] == '/');
-		if (mkdirat(dir, name, 0755) < 0 && errno != EEXIST)
-			return -errno;
+		int error = mkdirat(dir, name, 0755) == 0 ? count_entry(u) : -errno;
+		if (error < 0 && error != -EEXIST)
+			return error;
 		int next = open_folder(dir, name);
 		fd_close(&dir);
 		dir = next;
@@ -160,7 +170,7 @@ static int open_parent(struct unarchive *u, char *path, bool make, const char **
 	*ret_name = slash + 1;
 	fd = open_folder(u->root, path);
 	if (fd == -ENOENT && make)
-		fd = make_path(u->root, path);
+		fd = make_path(u, path);
 	if (fd == -ELOOP)
 		return fault(u, FILE_ARCHIVE_LINK);
 	return fd == -ENOTDIR ? fault(u, FILE_ARCHIVE_NAME) : fd;
@@ -375,12 +385,8 @@ static int make_all(struct reading *r)
 		/* A warning is a name that is not of the process's locale: it comes as bytes. */
 		if (state != ARCHIVE_OK && state != ARCHIVE_WARN)
 			return broken(r);
-		r->u->entries++;
-		if (r->u->entries > UNARCHIVE_ENTRIES && !knob_off(KNOB_ARCHIVE_LIMITS))
-			error = fault(r->u, FILE_ARCHIVE_LIMIT);
-		else if (r->u->entries > r->u->names)
-			error = -JOB_INODES;
-		else
+		error = count_entry(r->u);
+		if (error >= 0)
 			error = make_member(r, e);
 	}
 	return error;

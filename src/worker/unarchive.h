@@ -10,8 +10,9 @@
  *   rest    content, time of files, and whether a file may be executed. No owner, no other mode, no
  *           extended attribute. Of two members with one name the later one stays.
  *
- * Limits: entries, bytes, 200 times the compressed size, two minutes. What was made before a
- * refusal is the caller's to remove. Uses the heap; zip.h.
+ * Limits: entries (members, and the folders that are made for them), bytes, 200 times the
+ * compressed size, two minutes. What was made before a refusal is the caller's to remove. Uses the
+ * heap; zip.h.
  */
 #pragma once
 

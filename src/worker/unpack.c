@@ -88,7 +88,8 @@ static int run_child(struct unarchive *u)
 	return out.error;
 }
 
-static int find_room(struct job *j, struct unarchive *u)
+/* missing: names of the folder and those above it. */
+static int find_room(struct job *j, unsigned missing, struct unarchive *u)
 {
 	struct file_usage usage;
 
@@ -99,14 +100,14 @@ static int find_room(struct job *j, struct unarchive *u)
 	int r = file_usage(j->workspace, &usage);
 	if (r < 0)
 		return r;
-	if (usage.inodes >= FILE_INODES_MAX)
+	if (usage.inodes + missing > file_inodes_max)
 		return -JOB_INODES;
 	r = job_check_quota(j, usage.bytes, j->ask->size);
 	j->answer.used = usage.bytes;
 	if (r < 0)
 		return r;
 	u->room = j->ask->quota - usage.bytes;
-	u->names = FILE_INODES_MAX - usage.inodes;
+	u->names = file_inodes_max - usage.inodes - missing;
 	return 0;
 }
 
@@ -130,7 +131,8 @@ static int unpack_to(struct job *j, const struct file_target *t)
 	struct unarchive u = { .pipe = j->pipe };
 	char own[JOB_NAME];
 	uint64_t removed = 0;
-	int r = find_room(j, &u);
+	unsigned missing = file_target_missing(t);
+	int r = find_room(j, missing, &u);
 
 	if (r < 0)
 		return r;
@@ -143,7 +145,7 @@ static int unpack_to(struct job *j, const struct file_target *t)
 		r = place(j, own, folder, t);
 	if (r >= 0) {
 		j->answer.size = u.files;
-		j->answer.used = u.bytes + u.entries * UNARCHIVE_BLOCK;
+		j->answer.used = u.bytes + (u.entries + missing) * UNARCHIVE_BLOCK;
 	} else {
 		remove_entry(j->workspace, own, &removed);
 	}

@@ -129,7 +129,8 @@ static int find_room(struct job *j, const struct file_target *t, struct room *ro
 	int r = file_usage(j->workspace, &usage);
 	if (r < 0)
 		return r;
-	if (!t->exists && usage.inodes >= FILE_INODES_MAX)
+	unsigned missing = file_target_missing(t);
+	if (missing > 0 && usage.inodes + missing > file_inodes_max)
 		return -JOB_INODES;
 	room->used = less(usage.bytes, replaced_bytes(t));
 	r = job_check_quota(j, room->used, unknown ? 0 : j->ask->size);

@@ -2,8 +2,8 @@
 /*
  * A foreign archive: unarchive() on a folder that is emptied each time. Whatever the input: the
  * folder beside it keeps its one file as it was, no descriptor stays open, nothing but files,
- * folders and links was made, no file has a set-id bit, and as many regular files are there as it
- * says.
+ * folders and links was made, no file has a set-id bit, as many regular files are there as it says,
+ * and no more names than it counted.
  *
  * Input: 1 byte, odd when what follows is a tar that is still to be put into gzip; the archive.
  */
@@ -28,12 +28,13 @@
 #include "worker/unarchive.h"
 
 #define ROOM (UINT64_C(4) << 20)
+#define NAMES 10000
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static char top[] = "/dev/shm/fuzz-archive-XXXXXX";
 static int top_fd = -1, outside = -1;
-static uint64_t files;
+static uint64_t files, names;
 
 static int check_one(const char *path, const struct stat *st, int kind, struct FTW *ftw)
 {
@@ -43,6 +44,7 @@ static int check_one(const char *path, const struct stat *st, int kind, struct F
 	assert(S_ISREG(st->st_mode) || S_ISDIR(st->st_mode) || S_ISLNK(st->st_mode));
 	assert(S_ISLNK(st->st_mode) || !(st->st_mode & 07000));
 	files += S_ISREG(st->st_mode);
+	names++;
 	return 0;
 }
 
@@ -120,16 +122,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	assert(mkdirat(top_fd, "ws", 0755) == 0);
 	_cleanup_fd_ int root = openat(top_fd, "ws", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	_cleanup_fd_ int pipe = memfd_create("archive", MFD_CLOEXEC);
-	struct unarchive u = { .pipe = pipe, .root = root, .room = ROOM };
+	struct unarchive u = { .pipe = pipe, .root = root, .room = ROOM, .names = NAMES };
 	char path[sizeof(top) + 4];
 	fill(pipe, data + 1, size - 1, data[0] & 1);
 	assert(lseek(pipe, 0, SEEK_SET) == 0);
 	int r = unarchive(&u);
 	assert(r <= 0 && (r != -JOB_ARCHIVE || u.fault));
 	snprintf(path, sizeof(path), "%s/ws", top);
-	files = 0;
+	files = names = 0;
 	assert(nftw(path, check_one, 16, FTW_PHYS) == 0);
 	assert(r < 0 || files == u.files);
+	assert(names - 1 <= u.entries && u.entries <= NAMES + 1);
 	check_outside();
 	fd_close(&root);
 	fd_close(&pipe);

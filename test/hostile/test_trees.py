@@ -94,6 +94,35 @@ def test_what_is_too_deep_is_said(server, deep):
     assert server.get("/v1/snapshots").json["snapshots"] == []
 
 
+LONG = """
+import os
+part = 'p' * 250
+for _ in range(%d):
+    os.makedirs(part, exist_ok=True); os.chdir(part)
+%s
+show(True)
+"""
+
+
+# Longer than a path, and longer than what a walk remembers of it.
+@pytest.mark.parametrize("levels", [20, 300])
+def test_a_conflict_below_a_long_path_is_said(server, levels):
+    box = Box(server)
+    assert box.py(LONG % (levels, "open('x', 'w').write('old')"))
+    record = post(server, box.session, "snapshots").json
+    assert box.py(LONG % (levels, "os.unlink('x'); os.mkdir('x')"))
+    answer = post(server, box.session, "restore", snapshot_id=record["id"])
+    assert (answer.status, answer.code, answer.detail) == (
+        409,
+        "restore_conflict",
+        "'%s' is in the way: a folder and a file have the same name." % ("p" * 200),
+    )
+    assert box.py(LONG % (levels, "os.rmdir('x')"))
+    assert post(server, box.session, "restore", snapshot_id=record["id"]).status == 200
+    assert box.py(LONG % (levels, "assert open('x').read() == 'old'"))
+    box.close()
+
+
 def breaks(server, session, path):
     """Whether an archive begins and does not end properly."""
     with server.connect(100) as s:
@@ -469,6 +498,7 @@ def test_26_29_what_changes_while_it_is_packed_is_whole_or_breaks(server):
 HELD = {
     "test_a_deep_tree_is_listed": "no layer: a path is opened by parts (worker/file-path.c)",
     "test_what_is_too_deep_is_said": "no layer: the end of an array (worker/tree.c)",
+    "test_a_conflict_below_a_long_path_is_said": "no layer: as much is said as a path has (worker/merge.c)",
     "test_an_archive_without_the_deepest_breaks": "pack_whole, as the next",
     "test_an_archive_without_what_is_locked_breaks": {"pack_whole": check_locked},
     "test_a_fork_of_a_deep_tree_costs_nothing_and_is_deleted": "no layer: the sweeper, and the kernel",
