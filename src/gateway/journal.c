@@ -15,6 +15,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "gateway/logs.h"
 
 #define LINE_MAX_BYTES 4096u
 #define NAME_SIZE 96u
@@ -198,7 +199,7 @@ static struct kind *find_kind(struct journal *j, const struct egress_event *e, b
 static bool write_denial(struct journal *j, struct egress_event *e)
 {
 	begin_window(j);
-	bool big = j->size >= JOURNAL_SIZE_MAX;
+	bool big = j->size >= JOURNAL_SIZE_MAX || logs_are_low(j->g->logs);
 	struct kind *k = big ? NULL : find_kind(j, e, false);
 	bool dns = e->via == EGRESS_DNS;
 	if (k && dns && k->written)

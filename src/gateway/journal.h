@@ -7,8 +7,9 @@
  * JOURNAL_SAME_MAX are written in a minute, of denials of all kinds JOURNAL_DENIALS_MAX; the rest
  * is counted, and the minute's end writes one event with "repeat" for each kind. DNS denials have
  * one line per name and minute. A file of JOURNAL_SIZE_MAX takes allowed connections only, and
- * counts by code and way in; one of JOURNAL_FULL takes no new connection, so that no session can
- * fill the disk on which all the others have their logs too.
+ * counts by code and way in, and so does every file while there is little room (logs_are_low); one
+ * of JOURNAL_FULL takes no new connection, so that no session can fill the disk on which all the
+ * others have their logs too.
  */
 #pragma once
 

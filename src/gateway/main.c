@@ -23,6 +23,7 @@
 #include "gateway/gateway.h"
 #include "gateway/handle.h"
 #include "gateway/journal.h"
+#include "gateway/logs.h"
 #include "gateway/own.h"
 #include "gateway/relay.h"
 #include "gateway/resolver.h"
@@ -127,6 +128,7 @@ static int open_parts(struct gateway *g, struct err *err)
 {
 	int r = open_log_dir(g, err);
 
+	g->logs = logs_new(g);
 	if (r >= 0)
 		r = own_open(g->loop, &g->own, err);
 	if (r >= 0)
@@ -149,6 +151,7 @@ static void end_all(struct gateway *g)
 	sessions_end_stale(g);
 	resolver_close(g->resolver);
 	own_close(g->own);
+	logs_free(g->logs);
 	task_queue_close(&g->tasks, NULL);
 	relay_fini();
 	transfer_fini();

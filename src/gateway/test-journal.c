@@ -10,12 +10,15 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/mem.h"
+#include "gateway/logs.h"
 
 #define SESSION "sbx_0123456789ab"
 
@@ -32,6 +35,23 @@ void control_count(struct gateway *g, enum egress_code code)
 	g->counted[code]++;
 }
 
+int __real_fstatvfs64(int fd, struct statvfs *ret);
+int __wrap_fstatvfs64(int fd, struct statvfs *ret);
+static unsigned long free_of_1000; /* blocks; 0: as it is */
+static unsigned looks;
+
+int __wrap_fstatvfs64(int fd, struct statvfs *ret)
+{
+	int r = __real_fstatvfs64(fd, ret);
+
+	looks++;
+	if (free_of_1000) {
+		ret->f_blocks = 1000;
+		ret->f_bavail = free_of_1000;
+	}
+	return r;
+}
+
 static int setup(void **state)
 {
 	struct rig *r = mem_new(1, sizeof(*r));
@@ -45,7 +65,11 @@ static int setup(void **state)
 	r->g.options.log_days = 30;
 	list_init(&r->g.sessions);
 	r->g.log_dir = open(r->dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	r->g.logs = logs_new(&r->g);
 	r->j = journal_new(&r->g, SESSION, "acme");
+	clock_fake(1000000000, 1700000000000000);
+	free_of_1000 = 500;
+	looks = 0;
 	*state = r;
 	return 0;
 }
@@ -56,6 +80,7 @@ static int teardown(void **state)
 
 	if (r->j)
 		journal_close(r->j);
+	logs_free(r->g.logs);
 	uv_run(&r->loop, UV_RUN_DEFAULT);
 	assert_int_equal(uv_loop_close(&r->loop), 0);
 	_cleanup_free_ char *file = mem_printf("%s/" SESSION ".jsonl", r->dir);
@@ -289,6 +314,67 @@ static void a_full_file_takes_no_new_connection(void **state)
 	assert_in_range(after.st_size - before.st_size, 100, 1000);
 }
 
+static void with_little_room_denials_are_counted_only(void **state)
+{
+	struct rig *r = *state;
+
+	free_of_1000 = 49;
+	for (int i = 0; i < 300; i++) {
+		_cleanup_free_ char *host = mem_printf("n%d.test", i);
+		assert_true(deny(r, EGRESS_PROXY, host));
+	}
+	for (int i = 0; i < 200; i++)
+		assert_true(deny(r, EGRESS_DNS, "x.test"));
+	for (uint64_t i = 1; i <= 5; i++) {
+		struct egress_event e = allowed(i);
+		assert_true(journal_write(r->j, &e));
+	}
+	assert_int_equal(r->g.counted[EGRESS_NO_RULE], 500);
+	journal_close(take_ptr(r->j));
+	_cleanup_free_ char *text = text_of(r);
+	assert_int_equal(count(text, "\"decision\":\"allow\""), 5);
+	assert_int_equal(count(text, "\"decision\":\"deny\""), 2);
+	assert_int_equal(count(text, "\"repeat\":300"), 1);
+	assert_int_equal(count(text, "\"repeat\":200"), 1);
+	assert_int_equal(count(text, "n1.test"), 0);
+}
+
+static void one_in_twenty_is_room(void **state)
+{
+	struct rig *r = *state;
+
+	free_of_1000 = 50;
+	assert_true(deny(r, EGRESS_PROXY, "x.test"));
+	_cleanup_free_ char *text = text_of(r);
+	assert_int_equal(count(text, "x.test"), 1);
+}
+
+static void room_is_looked_at_once_a_second(void **state)
+{
+	struct rig *r = *state;
+
+	assert_true(deny(r, EGRESS_PROXY, "a.test"));
+	free_of_1000 = 1;
+	clock_fake_advance(INT64_C(999) * 1000);
+	for (int i = 0; i < 50; i++)
+		assert_true(deny(r, EGRESS_PROXY, "b.test"));
+	assert_int_equal(looks, 1);
+	clock_fake_advance(1000);
+	for (int i = 0; i < 50; i++)
+		assert_true(deny(r, EGRESS_PROXY, "c.test"));
+	assert_int_equal(looks, 2);
+	free_of_1000 = 500;
+	clock_fake_advance(INT64_C(1000) * 1000);
+	assert_true(deny(r, EGRESS_PROXY, "d.test"));
+	journal_close(take_ptr(r->j));
+	_cleanup_free_ char *text = text_of(r);
+	assert_int_equal(count(text, "a.test"), 1);
+	assert_int_equal(count(text, "b.test"), 50);
+	assert_int_equal(count(text, "c.test"), 0);
+	assert_int_equal(count(text, "d.test"), 1);
+	assert_int_equal(repeats(text), 50);
+}
+
 static void half_a_line_does_not_take_the_next_with_it(void **state)
 {
 	struct rig *r = *state;
@@ -344,6 +430,9 @@ int main(void)
 		T(the_end_of_a_session_writes_what_was_counted),
 		T(what_cannot_be_written_is_said),
 		T(a_full_file_takes_no_new_connection),
+		T(with_little_room_denials_are_counted_only),
+		T(one_in_twenty_is_room),
+		T(room_is_looked_at_once_a_second),
 		T(half_a_line_does_not_take_the_next_with_it),
 		T(a_link_in_its_place_is_not_followed),
 		T(old_files_go_and_others_stay),

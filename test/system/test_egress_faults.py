@@ -1250,18 +1250,26 @@ def test_tunnels_for_which_there_are_no_descriptors_are_refused_and_logged(pooll
     assert set(codes) <= {None, "error", "log_unavailable", "dns_fail"}, codes
 
 
-@pytest.fixture(scope="module")
-def small(world, tmp_path_factory):
-    """A server whose log lies on a disk of its own, of a few pages."""
-    folder = os.path.join(world.net.folder, "small")
+@contextlib.contextmanager
+def disk_for_the_log(world, size):
+    """A server whose log lies on a disk of its own."""
+    folder = os.path.join(world.net.folder, "disk" + size)
     os.mkdir(folder)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k,mode=755", "small", folder], check=True)
+    options = "size=%s,mode=755" % size
+    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "disk", folder], check=True)
     try:
         with world.beside({"SANDBOX_EGRESS_LOG_DIR": os.path.join(folder, "log")}) as other:
             other.disk = folder
             yield other
     finally:
         subprocess.run(["umount", "-l", folder], check=True)
+
+
+@pytest.fixture(scope="module")
+def small(world):
+    """Of a few pages."""
+    with disk_for_the_log(world, "64k") as other:
+        yield other
 
 
 def unavailable(world, session):
@@ -1297,6 +1305,32 @@ def test_without_room_for_the_log_nothing_is_allowed(small):
             json.loads(line)
         assert len(small.lines(session)) > lines
     assert '"log_unavailable"' in small.server.log()
+
+
+def test_with_little_room_for_the_log_refusals_are_counted_only(world):
+    with disk_for_the_log(world, "8m") as other:
+        session = other.session()
+        one(other, session, ["proxy", {"authority": "early.test:443"}])
+        status = os.statvfs(other.disk)
+        filler = os.path.join(other.disk, "filler")
+        with open(filler, "wb", buffering=0) as file:
+            file.write(bytes(status.f_bsize * (status.f_bavail - 90)))
+        tried = 1
+
+        def counted():
+            nonlocal tried
+            flood(other, session, "'late%d.test:443' % i", 10)
+            tried += 10
+            return '"log_low"' in other.server.log()
+
+        harness.wait_until(counted, "the gateway has looked")
+        flood(other, session, "'later%d.test:443' % i", 100)
+        assert one_more(other, session)["got"] == 100
+        events = other.end(session)
+        denied = [event for event in events if event["decision"] == "deny"]
+        assert total(denied) == tried + 100 and not [e for e in denied if "later" in e["host"]]
+        assert [brief(e) for e in events if e["decision"] == "allow"] == [allow("www.good.test")]
+        assert total([event for event in denied if event["host"] == ""]) >= 100
 
 
 def one_more(world, session):
