@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gateway/journal.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -19,7 +18,6 @@
 
 #define LINE_MAX_BYTES 4096u
 #define NAME_SIZE 96u
-#define DAY_US (INT64_C(86400) * 1000 * 1000)
 
 /* Denials that are the same but for their time. */
 struct kind {
@@ -234,40 +232,4 @@ void journal_close(struct journal *j)
 	fd_close(&j->fd);
 	free(j->kinds);
 	free(j);
-}
-
-static bool is_live(struct gateway *g, const char *name)
-{
-	list_each(node, &g->sessions)
-	{
-		const struct session *s = container_of(node, struct session, node);
-		size_t len = strlen(s->id);
-		if (!strncmp(name, s->id, len) && !strcmp(name + len, ".jsonl"))
-			return true;
-	}
-	return false;
-}
-
-void journal_sweep(struct gateway *g)
-{
-	int64_t before = clock_wall_us() - (int64_t)g->options.log_days * DAY_US;
-	int fd = openat(g->log_dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-	const struct dirent *entry;
-	struct stat st;
-
-	if (!dir) {
-		fd_close(&fd);
-		return;
-	}
-	while ((entry = readdir(dir))) {
-		const char *dot = strrchr(entry->d_name, '.');
-		if (!dot || strcmp(dot, ".jsonl") ||
-		    fstatat(g->log_dir, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
-		    !S_ISREG(st.st_mode) || (int64_t)st.st_mtime * 1000 * 1000 > before ||
-		    is_live(g, entry->d_name))
-			continue;
-		unlinkat(g->log_dir, entry->d_name, 0);
-	}
-	closedir(dir);
 }

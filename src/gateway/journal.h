@@ -32,6 +32,3 @@ void journal_close(struct journal *j);
 /* session, tenant and ts_ms are filled in. False: it could not be written, which for an allowed
  * connection means that it is not allowed. A denial that is counted instead counts as written. */
 bool journal_write(struct journal *j, struct egress_event *e);
-
-/* Removes the files of ended sessions that are older than the configured days. */
-void journal_sweep(struct gateway *g);

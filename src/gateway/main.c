@@ -22,7 +22,6 @@
 #include "gateway/fetch.h"
 #include "gateway/gateway.h"
 #include "gateway/handle.h"
-#include "gateway/journal.h"
 #include "gateway/logs.h"
 #include "gateway/own.h"
 #include "gateway/relay.h"
@@ -99,7 +98,7 @@ static void on_sweep(uv_timer_t *timer)
 
 	uv_timer_start(timer, on_sweep, g->named ? SWEEP_MS : SWEEP_FIRST_MS, 0);
 	if (g->named)
-		journal_sweep(g);
+		logs_sweep(g->logs);
 }
 
 static void on_signal(uv_signal_t *signal, int number)

@@ -64,6 +64,7 @@ static int setup(void **state)
 	r->g.hurry = 1000;
 	r->g.options.log_days = 30;
 	list_init(&r->g.sessions);
+	task_queue_init(&r->g.tasks, &r->loop);
 	r->g.log_dir = open(r->dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	r->g.logs = logs_new(&r->g);
 	r->j = journal_new(&r->g, SESSION, "acme");
@@ -81,6 +82,7 @@ static int teardown(void **state)
 	if (r->j)
 		journal_close(r->j);
 	logs_free(r->g.logs);
+	task_queue_close(&r->g.tasks, NULL);
 	uv_run(&r->loop, UV_RUN_DEFAULT);
 	assert_int_equal(uv_loop_close(&r->loop), 0);
 	_cleanup_free_ char *file = mem_printf("%s/" SESSION ".jsonl", r->dir);
@@ -396,25 +398,110 @@ static void a_link_in_its_place_is_not_followed(void **state)
 	assert_int_equal(access("/tmp/airlock-test-elsewhere", F_OK), -1);
 }
 
+static void make_in(const struct rig *r, const char *name, bool old)
+{
+	static const struct timespec long_ago[2] = { { .tv_sec = 1000000 }, { .tv_sec = 1000000 } };
+	_cleanup_free_ char *path = mem_printf("%s/%s", r->dir, name);
+	_cleanup_fd_ int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0640);
+
+	assert_true(fd >= 0);
+	if (old)
+		assert_int_equal(futimens(fd, long_ago), 0);
+}
+
+static bool is_there(const struct rig *r, const char *name)
+{
+	_cleanup_free_ char *path = mem_printf("%s/%s", r->dir, name);
+
+	return access(path, F_OK) == 0;
+}
+
+static void take_away(const struct rig *r, const char *name)
+{
+	_cleanup_free_ char *path = mem_printf("%s/%s", r->dir, name);
+
+	assert_int_equal(unlink(path), 0);
+}
+
 static void old_files_go_and_others_stay(void **state)
 {
 	struct rig *r = *state;
-	static const char *const names[] = { "sbx_old.jsonl", "sbx_new.jsonl", "other.txt" };
-	struct timespec old[2] = { { .tv_sec = 1000000 }, { .tv_sec = 1000000 } };
-	_cleanup_fd_ int dir = open(r->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct session live = { .id = "sbx_live" };
 
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		_cleanup_fd_ int fd = openat(dir, names[i], O_WRONLY | O_CREAT | O_CLOEXEC, 0640);
-		assert_true(fd >= 0);
-		if (i != 1)
-			assert_int_equal(futimens(fd, old), 0);
+	list_append(&r->g.sessions, &live.node);
+	make_in(r, "sbx_old.jsonl", true);
+	make_in(r, "sbx_live.jsonl", true);
+	make_in(r, "sbx_new.jsonl", false);
+	make_in(r, "other.txt", true);
+	logs_sweep(r->g.logs);
+	uv_run(&r->loop, UV_RUN_DEFAULT);
+	assert_false(is_there(r, "sbx_old.jsonl"));
+	take_away(r, "sbx_live.jsonl");
+	take_away(r, "sbx_new.jsonl");
+	take_away(r, "other.txt");
+}
+
+static unsigned old_ones(const struct rig *r, unsigned n)
+{
+	unsigned there = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		_cleanup_free_ char *name = mem_printf("sbx_%u.jsonl", i);
+		there += is_there(r, name);
 	}
-	journal_sweep(&r->g);
-	assert_int_equal(faccessat(dir, names[0], F_OK, 0), -1);
-	assert_int_equal(faccessat(dir, names[1], F_OK, 0), 0);
-	assert_int_equal(faccessat(dir, names[2], F_OK, 0), 0);
-	unlinkat(dir, names[1], 0);
-	unlinkat(dir, names[2], 0);
+	return there;
+}
+
+static void make_old_ones(const struct rig *r, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		_cleanup_free_ char *name = mem_printf("sbx_%u.jsonl", i);
+		make_in(r, name, true);
+	}
+}
+
+/* Sockets are looked at between them. */
+static void each_turn_of_the_loop_sweeps_some(void **state)
+{
+	struct rig *r = *state;
+	unsigned n = 2 * LOGS_STEP + 500, there = n, turns = 0;
+
+	make_old_ones(r, n);
+	logs_sweep(r->g.logs);
+	logs_sweep(r->g.logs);
+	assert_int_equal(old_ones(r, n), n);
+	for (; there && turns < 10; turns++) {
+		uv_run(&r->loop, UV_RUN_NOWAIT);
+		unsigned left = old_ones(r, n);
+		assert_true(there - left <= LOGS_STEP);
+		there = left;
+	}
+	assert_int_equal(there, 0);
+	assert_in_range(turns, 3, 4);
+	/* The next one begins at the beginning. */
+	uv_run(&r->loop, UV_RUN_DEFAULT);
+	make_old_ones(r, 1);
+	logs_sweep(r->g.logs);
+	uv_run(&r->loop, UV_RUN_DEFAULT);
+	assert_int_equal(old_ones(r, 1), 0);
+}
+
+static void a_sweep_ends_with_the_gateway(void **state)
+{
+	struct rig *r = *state;
+	unsigned n = LOGS_STEP + 1;
+
+	make_old_ones(r, n);
+	logs_sweep(r->g.logs);
+	uv_run(&r->loop, UV_RUN_NOWAIT);
+	logs_free(take_ptr(r->g.logs));
+	uv_run(&r->loop, UV_RUN_DEFAULT);
+	assert_true(old_ones(r, n) > 0);
+	for (unsigned i = 0; i < n; i++) {
+		_cleanup_free_ char *name = mem_printf("sbx_%u.jsonl", i);
+		if (is_there(r, name))
+			take_away(r, name);
+	}
 }
 
 int main(void)
@@ -436,6 +523,8 @@ int main(void)
 		T(half_a_line_does_not_take_the_next_with_it),
 		T(a_link_in_its_place_is_not_followed),
 		T(old_files_go_and_others_stay),
+		T(each_turn_of_the_loop_sweeps_some),
+		T(a_sweep_ends_with_the_gateway),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
