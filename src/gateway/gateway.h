@@ -6,7 +6,7 @@
  *   sandbox   the listening sockets of one sandbox, and which session it is bound to
  *   session   what a session may reach, and its log
  *   journal   one session's log file: one event per attempt, floods counted
- *   logs      the directory of all of them: room, what is too old
+ *   logs      the directory of all of them: room, what each tenant has, what is too old
  *   attempt   one connection, from accept to its last byte: head, decision, dialling, tunnel
  *   relay     moving bytes between two sockets
  *   stub      the name server that faces the sandboxes

@@ -52,6 +52,16 @@ int __wrap_fstatvfs64(int fd, struct statvfs *ret)
 	return r;
 }
 
+int __real_fstatat64(int dir, const char *name, struct stat *ret, int flags);
+int __wrap_fstatat64(int dir, const char *name, struct stat *ret, int flags);
+static int64_t look_us; /* how long it takes to look at a file */
+
+int __wrap_fstatat64(int dir, const char *name, struct stat *ret, int flags)
+{
+	clock_fake_advance(look_us);
+	return __real_fstatat64(dir, name, ret, flags);
+}
+
 static int setup(void **state)
 {
 	struct rig *r = mem_new(1, sizeof(*r));
@@ -71,6 +81,7 @@ static int setup(void **state)
 	clock_fake(1000000000, 1700000000000000);
 	free_of_1000 = 500;
 	looks = 0;
+	look_us = 0;
 	*state = r;
 	return 0;
 }
@@ -486,6 +497,20 @@ static void each_turn_of_the_loop_sweeps_some(void **state)
 	assert_int_equal(old_ones(r, 1), 0);
 }
 
+static void a_slow_disk_makes_shorter_steps(void **state)
+{
+	struct rig *r = *state;
+	unsigned n = 20;
+
+	make_old_ones(r, n);
+	look_us = 1000;
+	logs_sweep(r->g.logs);
+	uv_run(&r->loop, UV_RUN_NOWAIT);
+	assert_int_equal(old_ones(r, n), n - LOGS_STEP_MS);
+	uv_run(&r->loop, UV_RUN_DEFAULT);
+	assert_int_equal(old_ones(r, n), 0);
+}
+
 static void a_sweep_ends_with_the_gateway(void **state)
 {
 	struct rig *r = *state;
@@ -494,6 +519,7 @@ static void a_sweep_ends_with_the_gateway(void **state)
 	make_old_ones(r, n);
 	logs_sweep(r->g.logs);
 	uv_run(&r->loop, UV_RUN_NOWAIT);
+	journal_close(take_ptr(r->j));
 	logs_free(take_ptr(r->g.logs));
 	uv_run(&r->loop, UV_RUN_DEFAULT);
 	assert_true(old_ones(r, n) > 0);
@@ -502,6 +528,174 @@ static void a_sweep_ends_with_the_gateway(void **state)
 		if (is_there(r, name))
 			take_away(r, name);
 	}
+}
+
+#define LINE(tenant) \
+	"{\"ts\":1.000,\"decision\":\"deny\",\"session\":\"sbx_other\",\"tenant\":\"" tenant \
+	"\",\"host\":\"x.test\"}\n"
+#define OTHER "sbx_other.jsonl"
+
+/* A file of so many bytes that begins so. */
+static void make_large(const struct rig *r, const char *name, const char *text, uint64_t size)
+{
+	_cleanup_free_ char *path = mem_printf("%s/%s", r->dir, name);
+	_cleanup_fd_ int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0640);
+
+	assert_int_equal(pwrite(fd, text, strlen(text), 0), strlen(text));
+	assert_int_equal(ftruncate(fd, (off_t)size), 0);
+}
+
+static void sweep(struct rig *r)
+{
+	logs_sweep(r->g.logs);
+	uv_run(&r->loop, UV_RUN_DEFAULT);
+}
+
+static bool may_connect(struct rig *r)
+{
+	struct egress_event e = allowed(1);
+
+	return journal_write(r->j, &e);
+}
+
+static void a_tenant_with_too_much_has_no_new_connection(void **state)
+{
+	struct rig *r = *state;
+	struct egress_event e = allowed(1);
+
+	make_large(r, OTHER, LINE("acme"), JOURNAL_TENANT_MAX - LOGS_PAGE);
+	sweep(r);
+	assert_true(journal_write(r->j, &e));
+	e = allowed(2);
+	assert_false(journal_write(r->j, &e));
+	for (int i = 0; i < 300; i++) {
+		_cleanup_free_ char *host = mem_printf("n%d.test", i);
+		assert_true(deny(r, EGRESS_PROXY, host));
+	}
+	e = allowed(1);
+	e.open = false;
+	e.closed = true;
+	assert_true(journal_write(r->j, &e));
+	journal_close(take_ptr(r->j));
+	_cleanup_free_ char *text = text_of(r);
+	assert_int_equal(count(text, "\n"), 3);
+	assert_int_equal(repeats(text), 300);
+	take_away(r, OTHER);
+}
+
+static void what_one_tenant_has_is_nothing_to_another(void **state)
+{
+	struct rig *r = *state;
+
+	make_large(r, OTHER, LINE("acm"), JOURNAL_TENANT_FULL);
+	make_large(r, "sbx_more.jsonl", LINE("acmee"), JOURNAL_TENANT_FULL);
+	sweep(r);
+	assert_true(may_connect(r));
+	assert_true(deny(r, EGRESS_PROXY, "y.test"));
+	_cleanup_free_ char *text = text_of(r);
+	assert_int_equal(count(text, "\n"), 2);
+	take_away(r, OTHER);
+	take_away(r, "sbx_more.jsonl");
+}
+
+static void all_files_of_a_tenant_count(void **state)
+{
+	struct rig *r = *state;
+
+	make_large(r, OTHER, LINE("acme"), JOURNAL_TENANT_MAX / 2);
+	make_large(r, "sbx_more.jsonl", LINE("acme"), JOURNAL_TENANT_MAX / 2 - LOGS_PAGE);
+	/* Half a line at its beginning; a page for one byte. */
+	make_large(r, "sbx_torn.jsonl", "{\"ts\":1\n" LINE("acme"), 200);
+	sweep(r);
+	assert_false(may_connect(r));
+	take_away(r, OTHER);
+	take_away(r, "sbx_more.jsonl");
+	take_away(r, "sbx_torn.jsonl");
+}
+
+static void files_that_are_no_logs_do_not_count(void **state)
+{
+	struct rig *r = *state;
+	_cleanup_free_ char *link = mem_printf("%s/sbx_link.jsonl", r->dir);
+	_cleanup_free_ char *fifo = mem_printf("%s/sbx_fifo.jsonl", r->dir);
+
+	make_large(r, "notes.txt", LINE("acme"), JOURNAL_TENANT_MAX);
+	make_large(r, OTHER, "nothing", JOURNAL_TENANT_MAX);
+	assert_int_equal(symlink("notes.txt", link), 0);
+	assert_int_equal(mkfifo(fifo, 0640), 0);
+	sweep(r);
+	assert_true(may_connect(r));
+	take_away(r, "notes.txt");
+	take_away(r, OTHER);
+	unlink(link);
+	unlink(fifo);
+}
+
+static void a_tenant_with_far_too_much_has_not_even_counts(void **state)
+{
+	struct rig *r = *state;
+
+	make_large(r, OTHER, LINE("acme"), JOURNAL_TENANT_FULL);
+	sweep(r);
+	for (int i = 0; i < 300; i++)
+		assert_true(deny(r, EGRESS_PROXY, "x.test"));
+	assert_false(may_connect(r));
+	assert_int_equal(r->g.counted[EGRESS_NO_RULE], 300);
+	journal_close(take_ptr(r->j));
+	assert_false(is_there(r, SESSION ".jsonl"));
+	take_away(r, OTHER);
+}
+
+static void what_is_swept_counts_no_more(void **state)
+{
+	static const struct timespec long_ago[2] = { { .tv_sec = 1000000 }, { .tv_sec = 1000000 } };
+	struct rig *r = *state;
+	_cleanup_free_ char *path = mem_printf("%s/" OTHER, r->dir);
+
+	make_large(r, OTHER, LINE("acme"), JOURNAL_TENANT_MAX);
+	sweep(r);
+	assert_false(may_connect(r));
+	assert_int_equal(utimensat(AT_FDCWD, path, long_ago, 0), 0);
+	sweep(r);
+	assert_false(is_there(r, OTHER));
+	assert_true(may_connect(r));
+	/* And is not there for a gateway that comes afterwards. */
+	make_large(r, OTHER, LINE("acme"), JOURNAL_TENANT_MAX);
+	assert_int_equal(utimensat(AT_FDCWD, path, long_ago, 0), 0);
+	journal_close(take_ptr(r->j));
+	logs_free(r->g.logs);
+	r->g.logs = logs_new(&r->g);
+	r->j = journal_new(&r->g, SESSION, "acme");
+	sweep(r);
+	assert_true(may_connect(r));
+}
+
+static void what_others_took_away_is_found_out(void **state)
+{
+	struct rig *r = *state;
+
+	make_large(r, OTHER, LINE("acme"), JOURNAL_TENANT_MAX);
+	sweep(r);
+	take_away(r, OTHER);
+	for (unsigned i = 1; i < LOGS_COUNT_EVERY; i++)
+		sweep(r);
+	assert_false(may_connect(r));
+	sweep(r);
+	assert_true(may_connect(r));
+}
+
+static void what_is_written_while_it_is_counted_counts(void **state)
+{
+	struct rig *r = *state;
+
+	make_old_ones(r, LOGS_STEP + 100);
+	make_large(r, OTHER, LINE("acme"), JOURNAL_TENANT_MAX - LOGS_PAGE);
+	logs_sweep(r->g.logs);
+	uv_run(&r->loop, UV_RUN_NOWAIT);
+	assert_true(may_connect(r));
+	uv_run(&r->loop, UV_RUN_DEFAULT);
+	assert_false(may_connect(r));
+	take_away(r, OTHER);
 }
 
 int main(void)
@@ -524,7 +718,16 @@ int main(void)
 		T(a_link_in_its_place_is_not_followed),
 		T(old_files_go_and_others_stay),
 		T(each_turn_of_the_loop_sweeps_some),
+		T(a_slow_disk_makes_shorter_steps),
 		T(a_sweep_ends_with_the_gateway),
+		T(a_tenant_with_too_much_has_no_new_connection),
+		T(what_one_tenant_has_is_nothing_to_another),
+		T(all_files_of_a_tenant_count),
+		T(files_that_are_no_logs_do_not_count),
+		T(a_tenant_with_far_too_much_has_not_even_counts),
+		T(what_is_swept_counts_no_more),
+		T(what_others_took_away_is_found_out),
+		T(what_is_written_while_it_is_counted_counts),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1333,8 +1333,34 @@ def test_with_little_room_for_the_log_refusals_are_counted_only(world):
         assert total([event for event in denied if event["host"] == ""]) >= 100
 
 
-def one_more(world, session):
-    return world.reach(session, ["proxy", {"authority": GOOD}])[0]
+def test_a_tenant_whose_logs_are_large_is_refused_alone(world):
+    with world.beside() as other:
+        mine, theirs = other.session(), other.session(key=KEYS["b"])
+        assert one_more(other, mine)["got"] == 100
+        (event,) = other.events(mine)
+        large = os.path.join(other.log_dir, "sbx_large.jsonl")
+        with open(large, "w", encoding="ascii") as file:
+            json.dump(dict(event, session="sbx_large"), file, separators=(",", ":"))
+            file.write("\n")
+            file.truncate(2**30)
+        # A new one counts.
+        os.kill(other.gateway, signal.SIGKILL)
+        harness.wait_until(lambda: one_more(other, mine).get("status") == 503, "it is refused")
+        unavailable(other, mine)
+        assert one_more(other, theirs, KEYS["b"])["got"] == 100
+        with other.opened() as fresh:
+            unavailable(other, fresh)
+        other.close(mine)
+        for session in (mine, fresh):
+            counts = [e for e in other.events(session) if e["decision"] == "deny"]
+            assert {e["code"] for e in counts} >= {"no_rule", "log_unavailable"}
+            assert all(e["host"] == "" and e["repeat"] for e in counts)
+        assert [brief(event) for event in other.events(theirs)] == [allow("www.good.test")]
+        assert '"why":"Disk quota exceeded"' in other.server.log()
+
+
+def one_more(world, session, key=KEYS["a"]):
+    return world.reach(session, ["proxy", {"authority": GOOD}], key=key)[0]
 
 
 def test_a_log_that_cannot_be_written_allows_nothing(small):
