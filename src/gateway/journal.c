@@ -98,7 +98,7 @@ static bool open_file(struct journal *j)
 /* With its file opened. What ends a connection has room whenever what began it had. */
 static bool has_room(struct journal *j, const struct egress_event *e)
 {
-	uint64_t max = e->open ? JOURNAL_TENANT_MAX : JOURNAL_TENANT_FULL;
+	uint64_t max = e->open ? JOURNAL_TENANT_SHUT : JOURNAL_TENANT_FULL;
 
 	if (!e->closed && logs_bytes(j->has) >= max) {
 		errno = EDQUOT;

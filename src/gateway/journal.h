@@ -11,7 +11,7 @@
  * No session and no tenant can fill the disk on which all the others have their logs too. A file of
  * JOURNAL_SIZE_MAX takes allowed connections only, and counts by code and way in; so does every
  * file of a tenant whose files take JOURNAL_TENANT_MAX, and every file while there is little room
- * (gateway/logs.h). A file of JOURNAL_FULL and a tenant of JOURNAL_TENANT_MAX take no new
+ * (gateway/logs.h). A file of JOURNAL_FULL and a tenant of JOURNAL_TENANT_SHUT take no new
  * connection, and a tenant of JOURNAL_TENANT_FULL not even counts. The end of a connection is
  * always written.
  */
@@ -27,7 +27,8 @@
 #define JOURNAL_SIZE_MAX (32u * 1024 * 1024)
 #define JOURNAL_FULL (256u * 1024 * 1024)
 #define JOURNAL_TENANT_MAX (UINT64_C(1024) * 1024 * 1024)
-#define JOURNAL_TENANT_FULL (JOURNAL_TENANT_MAX + UINT64_C(256) * 1024 * 1024)
+#define JOURNAL_TENANT_SHUT (8 * JOURNAL_TENANT_MAX)
+#define JOURNAL_TENANT_FULL (JOURNAL_TENANT_SHUT + UINT64_C(256) * 1024 * 1024)
 
 struct journal;
 

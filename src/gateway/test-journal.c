@@ -558,12 +558,30 @@ static bool may_connect(struct rig *r)
 	return journal_write(r->j, &e);
 }
 
+static void of_a_tenant_with_much_denials_are_counted_only(void **state)
+{
+	struct rig *r = *state;
+
+	make_large(r, OTHER, LINE("acme"), JOURNAL_TENANT_MAX);
+	sweep(r);
+	for (int i = 0; i < 300; i++) {
+		_cleanup_free_ char *host = mem_printf("n%d.test", i);
+		assert_true(deny(r, EGRESS_PROXY, host));
+	}
+	assert_true(may_connect(r));
+	journal_close(take_ptr(r->j));
+	_cleanup_free_ char *text = text_of(r);
+	assert_int_equal(count(text, "\n"), 2);
+	assert_int_equal(repeats(text), 300);
+	take_away(r, OTHER);
+}
+
 static void a_tenant_with_too_much_has_no_new_connection(void **state)
 {
 	struct rig *r = *state;
 	struct egress_event e = allowed(1);
 
-	make_large(r, OTHER, LINE("acme"), JOURNAL_TENANT_MAX - LOGS_PAGE);
+	make_large(r, OTHER, LINE("acme"), JOURNAL_TENANT_SHUT - LOGS_PAGE);
 	sweep(r);
 	assert_true(journal_write(r->j, &e));
 	e = allowed(2);
@@ -602,8 +620,8 @@ static void all_files_of_a_tenant_count(void **state)
 {
 	struct rig *r = *state;
 
-	make_large(r, OTHER, LINE("acme"), JOURNAL_TENANT_MAX / 2);
-	make_large(r, "sbx_more.jsonl", LINE("acme"), JOURNAL_TENANT_MAX / 2 - LOGS_PAGE);
+	make_large(r, OTHER, LINE("acme"), JOURNAL_TENANT_SHUT / 2);
+	make_large(r, "sbx_more.jsonl", LINE("acme"), JOURNAL_TENANT_SHUT / 2 - LOGS_PAGE);
 	/* Half a line at its beginning; a page for one byte. */
 	make_large(r, "sbx_torn.jsonl", "{\"ts\":1\n" LINE("acme"), 200);
 	sweep(r);
@@ -619,8 +637,8 @@ static void files_that_are_no_logs_do_not_count(void **state)
 	_cleanup_free_ char *link = mem_printf("%s/sbx_link.jsonl", r->dir);
 	_cleanup_free_ char *fifo = mem_printf("%s/sbx_fifo.jsonl", r->dir);
 
-	make_large(r, "notes.txt", LINE("acme"), JOURNAL_TENANT_MAX);
-	make_large(r, OTHER, "nothing", JOURNAL_TENANT_MAX);
+	make_large(r, "notes.txt", LINE("acme"), JOURNAL_TENANT_SHUT);
+	make_large(r, OTHER, "nothing", JOURNAL_TENANT_SHUT);
 	assert_int_equal(symlink("notes.txt", link), 0);
 	assert_int_equal(mkfifo(fifo, 0640), 0);
 	sweep(r);
@@ -652,7 +670,7 @@ static void what_is_swept_counts_no_more(void **state)
 	struct rig *r = *state;
 	_cleanup_free_ char *path = mem_printf("%s/" OTHER, r->dir);
 
-	make_large(r, OTHER, LINE("acme"), JOURNAL_TENANT_MAX);
+	make_large(r, OTHER, LINE("acme"), JOURNAL_TENANT_SHUT);
 	sweep(r);
 	assert_false(may_connect(r));
 	assert_int_equal(utimensat(AT_FDCWD, path, long_ago, 0), 0);
@@ -660,7 +678,7 @@ static void what_is_swept_counts_no_more(void **state)
 	assert_false(is_there(r, OTHER));
 	assert_true(may_connect(r));
 	/* And is not there for a gateway that comes afterwards. */
-	make_large(r, OTHER, LINE("acme"), JOURNAL_TENANT_MAX);
+	make_large(r, OTHER, LINE("acme"), JOURNAL_TENANT_SHUT);
 	assert_int_equal(utimensat(AT_FDCWD, path, long_ago, 0), 0);
 	journal_close(take_ptr(r->j));
 	logs_free(r->g.logs);
@@ -674,7 +692,7 @@ static void what_others_took_away_is_found_out(void **state)
 {
 	struct rig *r = *state;
 
-	make_large(r, OTHER, LINE("acme"), JOURNAL_TENANT_MAX);
+	make_large(r, OTHER, LINE("acme"), JOURNAL_TENANT_SHUT);
 	sweep(r);
 	take_away(r, OTHER);
 	for (unsigned i = 1; i < LOGS_COUNT_EVERY; i++)
@@ -689,7 +707,7 @@ static void what_is_written_while_it_is_counted_counts(void **state)
 	struct rig *r = *state;
 
 	make_old_ones(r, LOGS_STEP + 100);
-	make_large(r, OTHER, LINE("acme"), JOURNAL_TENANT_MAX - LOGS_PAGE);
+	make_large(r, OTHER, LINE("acme"), JOURNAL_TENANT_SHUT - LOGS_PAGE);
 	logs_sweep(r->g.logs);
 	uv_run(&r->loop, UV_RUN_NOWAIT);
 	assert_true(may_connect(r));
@@ -720,6 +738,7 @@ int main(void)
 		T(each_turn_of_the_loop_sweeps_some),
 		T(a_slow_disk_makes_shorter_steps),
 		T(a_sweep_ends_with_the_gateway),
+		T(of_a_tenant_with_much_denials_are_counted_only),
 		T(a_tenant_with_too_much_has_no_new_connection),
 		T(what_one_tenant_has_is_nothing_to_another),
 		T(all_files_of_a_tenant_count),

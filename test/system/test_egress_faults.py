@@ -1342,7 +1342,7 @@ def test_a_tenant_whose_logs_are_large_is_refused_alone(world):
         with open(large, "w", encoding="ascii") as file:
             json.dump(dict(event, session="sbx_large"), file, separators=(",", ":"))
             file.write("\n")
-            file.truncate(2**30)
+            file.truncate(2**33)
         # A new one counts.
         os.kill(other.gateway, signal.SIGKILL)
         harness.wait_until(lambda: one_more(other, mine).get("status") == 503, "it is refused")
