@@ -267,16 +267,16 @@ class World:
         yield session
         self.close(session, options.get("key", KEYS["a"]))
 
-    def reach(self, session, *attempts, timeout=50):
+    def reach(self, session, *attempts, timeout=50, key=KEYS["a"]):
         """Results of attempts that are made one after the other in one command."""
-        return self.command(session, "python3 reach.py", json.dumps(attempts), timeout)[0]
+        return self.command(session, "python3 reach.py", json.dumps(attempts), timeout, key)[0]
 
     def code(self, session, text, timeout=50):
         """What a piece of Python with everything of reach.py at hand shows."""
         return self.command(session, "python3 -", "from reach import *\n" + text, timeout)[0]
 
-    def command(self, session, command, stdin, timeout=50):
-        result = self.server.exec(session, command, timeout, stdin=stdin)
+    def command(self, session, command, stdin, timeout=50, key=KEYS["a"]):
+        result = self.server.exec(session, command, timeout, key, stdin=stdin)
         try:
             return json.loads(result["stdout"]), result
         except ValueError:

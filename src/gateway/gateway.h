@@ -6,6 +6,7 @@
  *   sandbox   the listening sockets of one sandbox, and which session it is bound to
  *   session   what a session may reach, and its log
  *   journal   one session's log file: one event per attempt, floods counted
+ *   logs      the directory of all of them: room, what each tenant has, what is too old
  *   attempt   one connection, from accept to its last byte: head, decision, dialling, tunnel
  *   relay     moving bytes between two sockets
  *   stub      the name server that faces the sandboxes
@@ -66,7 +67,8 @@ struct gateway {
 	uv_loop_t *loop;
 	struct task_queue tasks;
 	struct gateway_options options;
-	int log_dir; /* owned */
+	int log_dir;	   /* owned */
+	struct logs *logs; /* owned */
 
 	struct peer_link launcher, daemon;
 	uv_timer_t *alone; /* owned; runs while there is no airlockd after one has ended */

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gateway/journal.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -15,10 +14,10 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "gateway/logs.h"
 
 #define LINE_MAX_BYTES 4096u
 #define NAME_SIZE 96u
-#define DAY_US (INT64_C(86400) * 1000 * 1000)
 
 /* Denials that are the same but for their time. */
 struct kind {
@@ -34,6 +33,7 @@ struct kind {
 struct journal {
 	struct gateway *g;
 	const char *session, *tenant; /* borrowed from the session */
+	struct logs_tenant *has;      /* a reference */
 	int fd;			      /* owned; -1: not opened yet */
 	uint64_t size;
 	uv_timer_t *window; /* runs while something is counted; frees itself when closed */
@@ -49,7 +49,14 @@ struct journal *journal_new(struct gateway *g, const char *session, const char *
 	struct journal *j = mem_new(1, sizeof(*j));
 
 	*j = (struct journal){ .g = g, .session = session, .tenant = tenant, .fd = -1 };
+	j->has = logs_tenant(g->logs, tenant);
 	return j;
+}
+
+static void grow(struct journal *j, size_t n)
+{
+	logs_grew(j->has, j->size, j->size + n);
+	j->size += n;
 }
 
 /* A gateway that was killed, or a full disk, may have left half a line, which must not take the
@@ -60,7 +67,7 @@ static bool end_torn_line(struct journal *j)
 
 	if (j->size > 0 && pread(j->fd, &last, 1, (off_t)j->size - 1) == 1 && last != '\n' &&
 	    write(j->fd, "\n", 1) == 1) {
-		j->size++;
+		grow(j, 1);
 		last = '\n';
 	}
 	if (last != '\n')
@@ -88,6 +95,24 @@ static bool open_file(struct journal *j)
 	return end_torn_line(j);
 }
 
+/* With its file opened. What ends a connection has room whenever what began it had. */
+static bool has_room(struct journal *j, const struct egress_event *e)
+{
+	uint64_t max = e->open ? JOURNAL_TENANT_SHUT : JOURNAL_TENANT_FULL;
+
+	if (!e->closed && logs_bytes(j->has) >= max) {
+		errno = EDQUOT;
+		return false;
+	}
+	if (!open_file(j))
+		return false;
+	if (e->open && j->size >= JOURNAL_FULL) {
+		errno = EFBIG;
+		return false;
+	}
+	return true;
+}
+
 /* A line that did not fit whole (full disk) is taken back. */
 static bool append(struct journal *j, struct egress_event *e)
 {
@@ -97,24 +122,22 @@ static bool append(struct journal *j, struct egress_event *e)
 	e->tenant = j->tenant;
 	if (!e->ts_ms)
 		e->ts_ms = clock_wall_us() / 1000;
-	if (!egress_event_write(e, &line) || !open_file(j))
+	if (!egress_event_write(e, &line) || !has_room(j, e))
 		goto failed;
-	if (e->open && j->size >= JOURNAL_FULL) {
-		errno = EFBIG;
-		goto failed;
-	}
 	ssize_t n = write(j->fd, line.data, line.len);
 	if (n == (ssize_t)line.len) {
-		j->size += line.len;
+		grow(j, line.len);
 		j->failed = false;
 		return true;
 	}
 	if (n > 0 && ftruncate(j->fd, (off_t)j->size) < 0)
 		fd_close(&j->fd);
+	if (n >= 0)
+		errno = ENOSPC;
 failed:
 	if (!j->failed)
-		log_event(LOG_ERROR, "log_unavailable", LOG_STR("session", j->session),
-			  LOG_STR("why", strerrordesc_np(errno)));
+		log_event(LOG_ERROR, "log_unavailable", LOG_STR("tenant", j->tenant),
+			  LOG_STR("session", j->session), LOG_STR("why", strerrordesc_np(errno)));
 	j->failed = true;
 	return false;
 }
@@ -198,7 +221,8 @@ static struct kind *find_kind(struct journal *j, const struct egress_event *e, b
 static bool write_denial(struct journal *j, struct egress_event *e)
 {
 	begin_window(j);
-	bool big = j->size >= JOURNAL_SIZE_MAX;
+	bool big = j->size >= JOURNAL_SIZE_MAX || logs_bytes(j->has) >= JOURNAL_TENANT_MAX ||
+		   logs_are_low(j->g->logs);
 	struct kind *k = big ? NULL : find_kind(j, e, false);
 	bool dns = e->via == EGRESS_DNS;
 	if (k && dns && k->written)
@@ -231,42 +255,7 @@ void journal_close(struct journal *j)
 	if (j->window)
 		uv_close((uv_handle_t *)j->window, on_timer_closed);
 	fd_close(&j->fd);
+	logs_tenant_drop(j->has);
 	free(j->kinds);
 	free(j);
-}
-
-static bool is_live(struct gateway *g, const char *name)
-{
-	list_each(node, &g->sessions)
-	{
-		const struct session *s = container_of(node, struct session, node);
-		size_t len = strlen(s->id);
-		if (!strncmp(name, s->id, len) && !strcmp(name + len, ".jsonl"))
-			return true;
-	}
-	return false;
-}
-
-void journal_sweep(struct gateway *g)
-{
-	int64_t before = clock_wall_us() - (int64_t)g->options.log_days * DAY_US;
-	int fd = openat(g->log_dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-	const struct dirent *entry;
-	struct stat st;
-
-	if (!dir) {
-		fd_close(&fd);
-		return;
-	}
-	while ((entry = readdir(dir))) {
-		const char *dot = strrchr(entry->d_name, '.');
-		if (!dot || strcmp(dot, ".jsonl") ||
-		    fstatat(g->log_dir, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
-		    !S_ISREG(st.st_mode) || (int64_t)st.st_mtime * 1000 * 1000 > before ||
-		    is_live(g, entry->d_name))
-			continue;
-		unlinkat(g->log_dir, entry->d_name, 0);
-	}
-	closedir(dir);
 }

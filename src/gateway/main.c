@@ -22,7 +22,7 @@
 #include "gateway/fetch.h"
 #include "gateway/gateway.h"
 #include "gateway/handle.h"
-#include "gateway/journal.h"
+#include "gateway/logs.h"
 #include "gateway/own.h"
 #include "gateway/relay.h"
 #include "gateway/resolver.h"
@@ -98,7 +98,7 @@ static void on_sweep(uv_timer_t *timer)
 
 	uv_timer_start(timer, on_sweep, g->named ? SWEEP_MS : SWEEP_FIRST_MS, 0);
 	if (g->named)
-		journal_sweep(g);
+		logs_sweep(g->logs);
 }
 
 static void on_signal(uv_signal_t *signal, int number)
@@ -127,6 +127,7 @@ static int open_parts(struct gateway *g, struct err *err)
 {
 	int r = open_log_dir(g, err);
 
+	g->logs = logs_new(g);
 	if (r >= 0)
 		r = own_open(g->loop, &g->own, err);
 	if (r >= 0)
@@ -149,6 +150,7 @@ static void end_all(struct gateway *g)
 	sessions_end_stale(g);
 	resolver_close(g->resolver);
 	own_close(g->own);
+	logs_free(g->logs);
 	task_queue_close(&g->tasks, NULL);
 	relay_fini();
 	transfer_fini();

@@ -17,6 +17,7 @@
 #include "base/fd.h"
 #include "egress/rule.h"
 #include "gateway/gateway.h"
+#include "gateway/logs.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -57,6 +58,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	uv_loop_init(&loop);
 	g.loop = &loop;
 	list_init(&g.sessions);
+	g.logs = logs_new(&g);
 	int r = session_add(&g, 7, fd);
 	assert(n_sessions(&g) == (r == 0));
 	if (r == 0) {
@@ -69,6 +71,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		session_end(session_find(&g, 8));
 		assert(n_sessions(&g) == 0);
 	}
+	logs_free(g.logs);
 	uv_run(&loop, UV_RUN_DEFAULT);
 	assert(uv_loop_close(&loop) == 0);
 	return 0;

@@ -1250,18 +1250,26 @@ def test_tunnels_for_which_there_are_no_descriptors_are_refused_and_logged(pooll
     assert set(codes) <= {None, "error", "log_unavailable", "dns_fail"}, codes
 
 
-@pytest.fixture(scope="module")
-def small(world, tmp_path_factory):
-    """A server whose log lies on a disk of its own, of a few pages."""
-    folder = os.path.join(world.net.folder, "small")
+@contextlib.contextmanager
+def disk_for_the_log(world, size):
+    """A server whose log lies on a disk of its own."""
+    folder = os.path.join(world.net.folder, "disk" + size)
     os.mkdir(folder)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k,mode=755", "small", folder], check=True)
+    options = "size=%s,mode=755" % size
+    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "disk", folder], check=True)
     try:
         with world.beside({"SANDBOX_EGRESS_LOG_DIR": os.path.join(folder, "log")}) as other:
             other.disk = folder
             yield other
     finally:
         subprocess.run(["umount", "-l", folder], check=True)
+
+
+@pytest.fixture(scope="module")
+def small(world):
+    """Of a few pages."""
+    with disk_for_the_log(world, "64k") as other:
+        yield other
 
 
 def unavailable(world, session):
@@ -1299,8 +1307,60 @@ def test_without_room_for_the_log_nothing_is_allowed(small):
     assert '"log_unavailable"' in small.server.log()
 
 
-def one_more(world, session):
-    return world.reach(session, ["proxy", {"authority": GOOD}])[0]
+def test_with_little_room_for_the_log_refusals_are_counted_only(world):
+    with disk_for_the_log(world, "8m") as other:
+        session = other.session()
+        one(other, session, ["proxy", {"authority": "early.test:443"}])
+        status = os.statvfs(other.disk)
+        filler = os.path.join(other.disk, "filler")
+        with open(filler, "wb", buffering=0) as file:
+            file.write(bytes(status.f_bsize * (status.f_bavail - 90)))
+        tried = 1
+
+        def counted():
+            nonlocal tried
+            flood(other, session, "'late%d.test:443' % i", 10)
+            tried += 10
+            return '"log_low"' in other.server.log()
+
+        harness.wait_until(counted, "the gateway has looked")
+        flood(other, session, "'later%d.test:443' % i", 100)
+        assert one_more(other, session)["got"] == 100
+        events = other.end(session)
+        denied = [event for event in events if event["decision"] == "deny"]
+        assert total(denied) == tried + 100 and not [e for e in denied if "later" in e["host"]]
+        assert [brief(e) for e in events if e["decision"] == "allow"] == [allow("www.good.test")]
+        assert total([event for event in denied if event["host"] == ""]) >= 100
+
+
+def test_a_tenant_whose_logs_are_large_is_refused_alone(world):
+    with world.beside() as other:
+        mine, theirs = other.session(), other.session(key=KEYS["b"])
+        assert one_more(other, mine)["got"] == 100
+        (event,) = other.events(mine)
+        large = os.path.join(other.log_dir, "sbx_large.jsonl")
+        with open(large, "w", encoding="ascii") as file:
+            json.dump(dict(event, session="sbx_large"), file, separators=(",", ":"))
+            file.write("\n")
+            file.truncate(2**33)
+        # A new one counts.
+        os.kill(other.gateway, signal.SIGKILL)
+        harness.wait_until(lambda: one_more(other, mine).get("status") == 503, "it is refused")
+        unavailable(other, mine)
+        assert one_more(other, theirs, KEYS["b"])["got"] == 100
+        with other.opened() as fresh:
+            unavailable(other, fresh)
+        other.close(mine)
+        for session in (mine, fresh):
+            counts = [e for e in other.events(session) if e["decision"] == "deny"]
+            assert {e["code"] for e in counts} >= {"no_rule", "log_unavailable"}
+            assert all(e["host"] == "" and e["repeat"] for e in counts)
+        assert [brief(event) for event in other.events(theirs)] == [allow("www.good.test")]
+        assert '"why":"Disk quota exceeded"' in other.server.log()
+
+
+def one_more(world, session, key=KEYS["a"]):
+    return world.reach(session, ["proxy", {"authority": GOOD}], key=key)[0]
 
 
 def test_a_log_that_cannot_be_written_allows_nothing(small):
