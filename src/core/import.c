@@ -378,16 +378,16 @@ static struct runtime_file_spec file_spec(const struct import *im)
 
 static void unpack(struct import *im)
 {
-	const struct runtime_file_spec spec = file_spec(im);
+	struct runtime_file_spec spec = file_spec(im);
 	int64_t now_us = clock_monotonic_us();
 	int64_t left_ms = IMPORT_MAX_MS - UNPACK_MS - (now_us - im->since_us) / 1000;
 	const struct runtime_unpack archive = {
 		.fd = im->fd,
 		.size = im->bytes,
 		.quota_bytes = im->s->quota_bytes,
-		.queue_ms = left_ms > QUEUE_MIN_MS ? left_ms : QUEUE_MIN_MS,
 	};
 
+	spec.queue_ms = left_ms > QUEUE_MIN_MS ? left_ms : QUEUE_MIN_MS;
 	im->state = IMPORT_UNPACKING;
 	im->unpack_us = now_us;
 	im->s->tenant->commands_running++;

@@ -395,8 +395,7 @@ static void try_again(struct runtime_file *job)
 
 	job->state = FILE_QUEUED;
 	file_pipe_close(job);
-	deadline_set(&job->rt->deadlines, &job->deadline, clock_monotonic_ms() + job->queue_ms,
-		     on_queue_late);
+	deadline_set(&job->rt->deadlines, &job->deadline, job->queue_until_ms, on_queue_late);
 	box_lose_sandbox(box);
 }
 
@@ -559,7 +558,8 @@ struct runtime_file *file_job_new(struct runtime *rt, const struct runtime_file_
 	job->rt = rt;
 	job->op = op;
 	job->data = data;
-	job->queue_ms = FILE_QUEUE_MS;
+	job->queue_until_ms =
+		clock_monotonic_ms() + (spec->queue_ms ? spec->queue_ms : FILE_QUEUE_MS);
 	job->archive = -1;
 	job->path = mem_dup_n(spec->path.data, spec->path.len);
 	job->path_len = spec->path.len + 1;
@@ -579,8 +579,7 @@ struct runtime_file *file_submit(struct runtime_file *job, const struct runtime_
 	}
 	job->box = box_get(rt, v, pool, is_slow(job));
 	TAILQ_INSERT_TAIL(&job->box->jobs, job, link);
-	deadline_set(&rt->deadlines, &job->deadline, clock_monotonic_ms() + job->queue_ms,
-		     on_queue_late);
+	deadline_set(&rt->deadlines, &job->deadline, job->queue_until_ms, on_queue_late);
 	box_step(job->box);
 	return job;
 }
@@ -624,7 +623,7 @@ struct runtime_file *runtime_look(struct runtime *rt, const struct runtime_file_
 
 	job->write_fn = fn;
 	job->flags = FILE_NO_FOLLOW;
-	job->queue_ms = FILE_LOOK_MS;
+	job->queue_until_ms = clock_monotonic_ms() + FILE_LOOK_MS;
 	return file_submit(job, spec);
 }
 

@@ -8,8 +8,9 @@
  * Init's answers are hostile: a size beyond what was asked for, more or fewer bytes than announced,
  * an answer out of turn kill the file sandbox and fail that job alone. QUEUED lasts FILE_QUEUE_MS
  * at most, or what the caller gives ("busy"), RUNNING FILE_JOB_MS or what its kind says. A job that
- * never reached init is tried again with another sandbox. A write whose caller has lost interest is
- * broken off unless all bytes are on their way; the worker then changes nothing.
+ * never reached init is tried again with another sandbox, within the same time. A write whose
+ * caller has lost interest is broken off unless all bytes are on their way; the worker then changes
+ * nothing.
  */
 #pragma once
 
