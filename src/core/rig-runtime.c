@@ -571,6 +571,7 @@ void runtime_snapshot_create(struct runtime *rt, const struct runtime_snapshot_s
 {
 	struct rig_call *call = ask(rt, RIG_COPY, spec->snapshot, data);
 
+	rt->queue_ms = spec->queue_ms;
 	call->fn.write = fn;
 	call->tenant = spec->tenant;
 	snprintf(rt->source, sizeof(rt->source), "%s", spec->volume);

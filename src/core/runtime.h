@@ -366,6 +366,7 @@ struct runtime_snapshot_spec {
 	uint32_t tenant;
 	const char *image; /* of the sandbox that trims */
 	struct str path;   /* the folder to keep; data == NULL: everything as it is, unmeasured */
+	int64_t queue_ms;  /* as of a file job, all that it does for this together */
 };
 
 /* Keeps a folder of a workspace as it is at this instant, for ever. result->used_bytes: what it

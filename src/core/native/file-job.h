@@ -59,6 +59,7 @@ struct runtime_file {
 	struct deadline deadline;
 	unsigned tries;
 	int64_t queue_until_ms; /* monotonic: QUEUED ends here */
+	int64_t until_ms;	/* and RUNNING, if not before; 0: nothing of the kind */
 	char *path;		/* owned: the specification, each path with its NUL */
 	size_t path_len;
 	char source[MSG_VOLUME_NAME]; /* FILE_MERGE; else "" */

@@ -524,6 +524,13 @@ static int64_t limit_of(const struct runtime_file *job)
 	return is_slow(job) ? FILE_STREAM_MS : FILE_JOB_MS;
 }
 
+static int64_t running_until_ms(const struct runtime_file *job)
+{
+	int64_t until_ms = clock_monotonic_ms() + limit_of(job);
+
+	return job->until_ms && job->until_ms < until_ms ? job->until_ms : until_ms;
+}
+
 void file_start(struct box *box)
 {
 	struct runtime_file *job = TAILQ_FIRST(&box->jobs);
@@ -536,8 +543,8 @@ void file_start(struct box *box)
 		job->oom_kills = slot_read_oom_kills(sandbox_slot(box->sandbox));
 	r = send_job(job, box->sandbox);
 	if (r == 0) {
-		deadline_set(&job->rt->deadlines, &job->deadline,
-			     clock_monotonic_ms() + limit_of(job), on_job_late);
+		deadline_set(&job->rt->deadlines, &job->deadline, running_until_ms(job),
+			     on_job_late);
 	} else if (r == -EPIPE && job->tries < FILE_TRIES) {
 		try_again(job);
 	} else {
