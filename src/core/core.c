@@ -56,7 +56,8 @@ static void on_tick(uv_timer_t *timer)
 	files_expire(c, clock_monotonic_us());
 	creates_expire(c, clock_monotonic_us());
 	imports_expire(c, clock_monotonic_us());
-	if (!c->n_waiting && !c->creates_open && !c->imports_waiting)
+	execs_expire(c, clock_monotonic_us());
+	if (!c->n_waiting && !c->creates_open && !c->imports_waiting && !c->measuring)
 		uv_timer_stop(timer);
 }
 

@@ -3,7 +3,8 @@
  * One command: take the tenant's slot, run, give the slot back, look at the disk, answer.
  *
  * [RECORDING, when the audit log is strict] -> RUNNING --runtime done--> MEASURING (only when the
- * quota could be exceeded), while the record goes to the disk --> answered.
+ * quota could be exceeded), while the record goes to the disk --> answered. MEASURING ends in time
+ * for the answer (the contract, section 0.6); then there is no warning about the disk.
  * The slot, the session's "running" and the usage are settled when the runtime is done, whether
  * anybody still listens or not.
  */
@@ -23,6 +24,12 @@
 #include "core/refusal.h"
 
 #define ENV_MAX 64u
+/* From the request to the answer, beside the time-out; and of it, what the tick and the way back
+ * may take. */
+#define ANSWER_US (20 * 1000000ll)
+#define WAY_BACK_US (2 * 1000000ll)
+/* What it waits for its turn in the workspace before it does without the warning. */
+#define WALK_QUEUE_MS 5000
 
 /* The whole environment of a command, section 6 of the contract; with egress also the next. */
 static const char *const base_environment[] = {
@@ -79,12 +86,13 @@ struct exec {
 	struct audit *audit;		   /* NULL: none, or it has been ended */
 	bool recording;			   /* the end is on its way to the disk */
 	bool answers;			   /* as soon as it is there */
+	struct runtime_file *walk;	   /* MEASURING */
 	struct err *err;		   /* owned; what to answer then, NULL: the result */
 	struct runtime_exec_result result; /* streams owned */
 	uint64_t pending_at_walk;
 	bool over_quota;
 	uint64_t used;
-	struct exec *prev, *next; /* of the core, while it runs */
+	struct exec *prev, *next; /* of the core, while it runs or is measured */
 };
 
 /* ---- What is asked for ---- */
@@ -357,6 +365,47 @@ static void record(struct exec *e, const struct audit_outcome *outcome)
 	audit_end(take_ptr(e->audit), outcome, on_recorded, e);
 }
 
+/* ---- The disk ---- */
+
+static void list_put(struct exec **first, struct exec *e)
+{
+	e->prev = NULL;
+	e->next = *first;
+	if (e->next)
+		e->next->prev = e;
+	*first = e;
+}
+
+static void list_take(struct exec **first, struct exec *e)
+{
+	*(e->prev ? &e->prev->next : first) = e->next;
+	if (e->next)
+		e->next->prev = e->prev;
+}
+
+static int64_t measured_until_us(const struct exec *e)
+{
+	return e->since_us + e->timeout_s * 1000000ll + ANSWER_US - WAY_BACK_US;
+}
+
+static void end_measuring(struct exec *e)
+{
+	list_take(&e->c->measuring, e);
+	e->walk = NULL;
+	answer(e, NULL);
+}
+
+void execs_expire(struct core *c, int64_t now_us)
+{
+	for (struct exec *e = c->measuring, *next; e; e = next) {
+		next = e->next;
+		if (now_us < measured_until_us(e))
+			continue;
+		runtime_file_detach(e->walk);
+		end_measuring(e);
+	}
+}
+
 static void on_walked(void *data, const struct runtime_file_result *walked, const struct err *err)
 {
 	struct exec *e = data;
@@ -368,26 +417,37 @@ static void on_walked(void *data, const struct runtime_file_result *walked, cons
 		e->used = walked->used_bytes;
 		e->over_quota = e->used > e->s->quota_bytes;
 	}
-	answer(e, NULL);
+	end_measuring(e);
 }
 
-static void on_disk(void *data, bool walk)
+static void walk(struct exec *e, int64_t left_ms)
 {
-	struct exec *e = data;
-
-	if (!walk || e->detached || e->s->state != SESSION_READY) {
-		answer(e, NULL);
-		return;
-	}
 	const struct runtime_file_spec spec = {
 		.volume = e->s->id,
 		.tenant = e->s->tenant->number,
 		.image = e->s->image,
 		.path = STR(""),
+		.queue_ms = left_ms < WALK_QUEUE_MS ? left_ms : WALK_QUEUE_MS,
 	};
+
+	list_put(&e->c->measuring, e);
+	core_wait(e->c);
 	e->pending_at_walk = e->s->disk.pending;
-	runtime_file_usage(e->c->runtime, &spec, on_walked, e);
+	e->walk = runtime_file_usage(e->c->runtime, &spec, on_walked, e);
 }
+
+static void on_disk(void *data, bool needs_walk)
+{
+	struct exec *e = data;
+	int64_t left_ms = (measured_until_us(e) - clock_monotonic_us()) / 1000;
+
+	if (needs_walk && left_ms > 0 && !e->detached && e->s->state == SESSION_READY)
+		walk(e, left_ms);
+	else
+		answer(e, NULL);
+}
+
+/* ---- The end of the command ---- */
 
 /* The slot goes back before anything else happens, and before the answer. */
 static void settle(struct exec *e)
@@ -399,12 +459,7 @@ static void settle(struct exec *e)
 	e->s->running--;
 	if (e->s->state == SESSION_READY)
 		session_touch(c, e->s);
-	if (e->next)
-		e->next->prev = e->prev;
-	if (e->prev)
-		e->prev->next = e->next;
-	else
-		c->execs = e->next;
+	list_take(&c->execs, e);
 }
 
 static const struct audit_outcome not_begun = { .failed = true, .duration_ms = -1 };
@@ -564,10 +619,7 @@ int exec_start(struct core *c, struct session *s, const struct exec_params *p,
 	session_ref(s);
 	s->tenant->commands_running++;
 	s->running++;
-	e->next = c->execs;
-	if (e->next)
-		e->next->prev = e;
-	c->execs = e;
+	list_put(&c->execs, e);
 	const struct runtime_exec_spec spec = {
 		.volume = s->id,
 		.tenant = s->tenant->number,

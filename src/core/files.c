@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * File calls: at most 8 of a tenant run at once, others wait in order and at most 60 s. Transfers,
- * which go at the pace of a client, have a line of their own.
+ * File calls: at most 8 of a tenant run at once, others wait in order and at most 60 s, the waiting
+ * in the workspace's line included. Transfers, which go at the pace of a client, have a line of
+ * their own.
  *
  * WAITING -> (write: is the quota near?) -> RUNNING -> answered
  */
@@ -20,7 +21,8 @@
 #include "core/files-call.h"
 
 #define RUNNING_MAX 8u
-#define WAIT_MAX_US (60 * 1000000ll)
+#define WAIT_MAX_MS 60000ll
+#define QUEUE_MIN_MS 1000
 #define SHOWN_CHARS 200u
 
 /* ---- Words ---- */
@@ -219,6 +221,13 @@ void files_call_end(struct files_call *f, const struct runtime_file_result *resu
 
 /* ---- The start ---- */
 
+int64_t files_queue_ms(int64_t since_us, int64_t wait_max_ms)
+{
+	int64_t left_ms = wait_max_ms - (clock_monotonic_us() - since_us) / 1000;
+
+	return left_ms > QUEUE_MIN_MS ? left_ms : QUEUE_MIN_MS;
+}
+
 static void run_job(struct files_call *f, uint64_t quota)
 {
 	const struct runtime_file_spec spec = {
@@ -226,6 +235,7 @@ static void run_job(struct files_call *f, uint64_t quota)
 		.tenant = f->s->tenant->number,
 		.image = f->s->image,
 		.path = f->path,
+		.queue_ms = files_queue_ms(f->since_us, WAIT_MAX_MS),
 	};
 	struct runtime *rt = f->c->runtime;
 
@@ -316,7 +326,7 @@ static void expire(struct core *c, struct files_line *line, int64_t now_us)
 
 	struct files_call *f;
 
-	while ((f = line->first) && now_us - f->since_us >= WAIT_MAX_US) {
+	while ((f = line->first) && now_us - f->since_us >= WAIT_MAX_MS * 1000) {
 		leave_line(f);
 		files_call_refuse(f, &busy, 0);
 	}

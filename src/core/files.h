@@ -18,6 +18,9 @@ typedef void (*files_turn_fn)(void *data, const struct err *err);
 struct files_call *files_turn(struct core *c, struct session *s, files_turn_fn fn, void *data);
 void files_turn_end(struct files_call *turn);
 
+/* For the job of a call that may wait so long in all: what is left of it, or a second. */
+int64_t files_queue_ms(int64_t since_us, int64_t wait_max_ms);
+
 /* Which thing the path was to be. */
 enum files_use {
 	FILES_READ,

@@ -43,7 +43,6 @@
 #define IMPORT_MAX_MS 200000
 /* What the worker may need once it has begun. */
 #define UNPACK_MS 140000
-#define QUEUE_MIN_MS 1000
 
 /* Where redirects of the code host may lead, and it itself. */
 static const char *const fetch_hosts[] = {
@@ -378,18 +377,16 @@ static struct runtime_file_spec file_spec(const struct import *im)
 
 static void unpack(struct import *im)
 {
-	const struct runtime_file_spec spec = file_spec(im);
-	int64_t now_us = clock_monotonic_us();
-	int64_t left_ms = IMPORT_MAX_MS - UNPACK_MS - (now_us - im->since_us) / 1000;
+	struct runtime_file_spec spec = file_spec(im);
 	const struct runtime_unpack archive = {
 		.fd = im->fd,
 		.size = im->bytes,
 		.quota_bytes = im->s->quota_bytes,
-		.queue_ms = left_ms > QUEUE_MIN_MS ? left_ms : QUEUE_MIN_MS,
 	};
 
+	spec.queue_ms = files_queue_ms(im->since_us, IMPORT_MAX_MS - UNPACK_MS);
 	im->state = IMPORT_UNPACKING;
-	im->unpack_us = now_us;
+	im->unpack_us = clock_monotonic_us();
 	im->s->tenant->commands_running++;
 	/* From now on the counter of the volume lags. */
 	disk_add(im->s, 0);

@@ -132,7 +132,8 @@ struct core {
 	int64_t lost_at_us;  /* until then their time is counted */
 	uint64_t audit_last; /* id of the last record */
 
-	struct exec *execs; /* in flight */
+	struct exec *execs;	/* in flight */
+	struct exec *measuring; /* of those that ran: their disk is looked at */
 	struct exec_counts exec_counts;
 	struct import *imports_first, *imports_last; /* in flight, in order */
 	unsigned imports_placed;		     /* of them, those that may have an archive */
@@ -254,6 +255,8 @@ void snapshot_unref(struct core *c, struct snapshot *snap);
 void exec_counts_init(struct core *c);
 /* The server stops: all end now. */
 void execs_kill(struct core *c);
+/* Answers those whose disk is looked at for too long at this time of the monotonic clock. */
+void execs_expire(struct core *c, int64_t now_us);
 unsigned execs_count(const struct core *c);
 /* "exec_limit" when the tenant's command slots are taken. */
 int exec_check_slot(const struct tenant *t, struct err *err);

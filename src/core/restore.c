@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -29,6 +30,7 @@ struct restore {
 	char *path;	       /* owned */
 	snapshot_fn fn;
 	void *data;
+	int64_t since_us; /* monotonic */
 	struct err err;
 	struct later later;
 	struct files_call *turn; /* NULL: it has no place */
@@ -147,6 +149,7 @@ static void on_disk(void *data, bool walk)
 		.tenant = s->tenant->number,
 		.image = s->image,
 		.path = str_of(r->path),
+		.queue_ms = files_queue_ms(r->since_us, SNAPSHOT_WAIT_MS),
 	};
 
 	/* What it brings may be shared with the snapshot, which the counter does not see. */
@@ -213,6 +216,7 @@ void snapshot_restore(struct core *c, struct session *s, struct str id, struct s
 	struct restore *r = mem_new(1, sizeof(*r));
 
 	*r = (struct restore){ .c = c, .s = s, .origin = c->origin, .fn = fn, .data = data };
+	r->since_us = clock_monotonic_us();
 	r->later.fn = on_begin;
 	r->path = mem_dup_n(path.data, path.len);
 	r->snap = snapshot_find(c, s->tenant, id);

@@ -358,10 +358,17 @@ void runtime_exec_kill(struct runtime_exec *exec)
 	((struct rig_call *)exec)->killed = true;
 }
 
+static struct rig_call *ask_file(struct runtime *rt, enum rig_kind kind,
+				 const struct runtime_file_spec *spec, void *data)
+{
+	rt->queue_ms = spec->queue_ms;
+	return ask(rt, kind, spec->volume, data);
+}
+
 struct runtime_file *runtime_file_read(struct runtime *rt, const struct runtime_file_spec *spec,
 				       uint64_t max, runtime_read_fn fn, void *data)
 {
-	struct rig_call *call = ask(rt, RIG_READ, spec->volume, data);
+	struct rig_call *call = ask_file(rt, RIG_READ, spec, data);
 
 	call->fn.read = fn;
 	rt->max = max;
@@ -372,7 +379,7 @@ struct runtime_file *runtime_file_write(struct runtime *rt, const struct runtime
 					struct str bytes, uint64_t quota_bytes, runtime_write_fn fn,
 					void *data)
 {
-	struct rig_call *call = ask(rt, RIG_WRITE, spec->volume, data);
+	struct rig_call *call = ask_file(rt, RIG_WRITE, spec, data);
 
 	call->fn.write = fn;
 	rt->quota = quota_bytes;
@@ -382,7 +389,7 @@ struct runtime_file *runtime_file_write(struct runtime *rt, const struct runtime
 struct runtime_file *runtime_file_usage(struct runtime *rt, const struct runtime_file_spec *spec,
 					runtime_write_fn fn, void *data)
 {
-	struct rig_call *call = ask(rt, RIG_USAGE, spec->volume, data);
+	struct rig_call *call = ask_file(rt, RIG_USAGE, spec, data);
 
 	call->fn.write = fn;
 	return (struct runtime_file *)call;
@@ -392,7 +399,7 @@ struct runtime_file *runtime_upload(struct runtime *rt, const struct runtime_fil
 				    const struct runtime_upload *upload,
 				    const struct runtime_upload_ops *ops, void *data)
 {
-	struct rig_call *call = ask(rt, RIG_UPLOAD, spec->volume, data);
+	struct rig_call *call = ask_file(rt, RIG_UPLOAD, spec, data);
 
 	call->up = rt->up = *ops;
 	rt->upload = *upload;
@@ -420,7 +427,7 @@ static struct runtime_file *ask_download(struct runtime *rt, enum rig_kind kind,
 					 const struct runtime_file_spec *spec, uint64_t max,
 					 const struct runtime_download_ops *ops, void *data)
 {
-	struct rig_call *call = ask(rt, kind, spec->volume, data);
+	struct rig_call *call = ask_file(rt, kind, spec, data);
 
 	call->down = *ops;
 	rt->max = max;
@@ -448,7 +455,7 @@ void runtime_download_resume(struct runtime_file *job)
 struct runtime_file *runtime_list(struct runtime *rt, const struct runtime_file_spec *spec,
 				  struct str after, uint32_t depth, runtime_list_fn fn, void *data)
 {
-	struct rig_call *call = ask(rt, RIG_LIST, spec->volume, data);
+	struct rig_call *call = ask_file(rt, RIG_LIST, spec, data);
 
 	call->fn.list = fn;
 	rt->depth = depth;
@@ -459,7 +466,7 @@ struct runtime_file *runtime_list(struct runtime *rt, const struct runtime_file_
 static struct runtime_file *ask_change(struct runtime *rt, const struct runtime_file_spec *spec,
 				       bool flag, runtime_write_fn fn, void *data)
 {
-	struct rig_call *call = ask(rt, RIG_CHANGE, spec->volume, data);
+	struct rig_call *call = ask_file(rt, RIG_CHANGE, spec, data);
 
 	call->fn.write = fn;
 	rt->flag = flag;
@@ -488,7 +495,7 @@ struct runtime_file *runtime_mkdir(struct runtime *rt, const struct runtime_file
 struct runtime_file *runtime_look(struct runtime *rt, const struct runtime_file_spec *spec,
 				  runtime_write_fn fn, void *data)
 {
-	struct rig_call *call = ask(rt, RIG_LOOK, spec->volume, data);
+	struct rig_call *call = ask_file(rt, RIG_LOOK, spec, data);
 
 	call->fn.write = fn;
 	snprintf(rt->path, sizeof(rt->path), "%.*s", (int)spec->path.len, spec->path.data);
@@ -524,7 +531,7 @@ struct runtime_file *runtime_unpack(struct runtime *rt, const struct runtime_fil
 				    const struct runtime_unpack *unpack, runtime_write_fn fn,
 				    void *data)
 {
-	struct rig_call *call = ask(rt, RIG_UNPACK, spec->volume, data);
+	struct rig_call *call = ask_file(rt, RIG_UNPACK, spec, data);
 	size_t len = unpack->size < sizeof(rt->unpacked) ? unpack->size : sizeof(rt->unpacked) - 1;
 
 	call->fn.write = fn;
@@ -564,6 +571,7 @@ void runtime_snapshot_create(struct runtime *rt, const struct runtime_snapshot_s
 {
 	struct rig_call *call = ask(rt, RIG_COPY, spec->snapshot, data);
 
+	rt->queue_ms = spec->queue_ms;
 	call->fn.write = fn;
 	call->tenant = spec->tenant;
 	snprintf(rt->source, sizeof(rt->source), "%s", spec->volume);
@@ -576,7 +584,7 @@ struct runtime_file *runtime_file_merge(struct runtime *rt, const struct runtime
 					const char *source, uint64_t quota_bytes,
 					runtime_read_fn fn, void *data)
 {
-	struct rig_call *call = ask(rt, RIG_MERGE, spec->volume, data);
+	struct rig_call *call = ask_file(rt, RIG_MERGE, spec, data);
 
 	call->fn.read = fn;
 	rt->quota = quota_bytes;

@@ -74,6 +74,7 @@ struct runtime {
 	size_t n_env;
 	char cwd[256];
 	uint64_t limit, quota, max;
+	int64_t queue_ms;		 /* of a file job or a copy */
 	char source[SESSION_ID_LEN + 1]; /* of a volume or a merge; "": none */
 	char path[256];			 /* of a copy or a merge; "*": everything */
 	const char *in_the_way;		 /* of merges that fail */

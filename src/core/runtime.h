@@ -158,7 +158,8 @@ struct runtime_file_spec {
 	const char *volume;
 	uint32_t tenant;
 	const char *image;
-	struct str path; /* copied; at most LIMIT_PATH bytes, no NUL */
+	struct str path;  /* copied; at most LIMIT_PATH bytes, no NUL */
+	int64_t queue_ms; /* waits no longer to begin ("busy"); 0: 60 s */
 };
 
 typedef void (*runtime_read_fn)(void *data, const struct runtime_file_result *result,
@@ -273,7 +274,6 @@ struct runtime_unpack {
 	uint64_t size;	      /* of it: exactly so many bytes are read */
 	uint64_t quota_bytes; /* the archive must fit beside what is there, and so must its files;
 				 0: none */
-	int64_t queue_ms;     /* waits no longer to begin ("busy") */
 };
 
 /* Unpacks a tar in gzip, without its first component, as a new folder. result->size: regular files,
@@ -366,6 +366,7 @@ struct runtime_snapshot_spec {
 	uint32_t tenant;
 	const char *image; /* of the sandbox that trims */
 	struct str path;   /* the folder to keep; data == NULL: everything as it is, unmeasured */
+	int64_t queue_ms;  /* as of a file job, all that it does for this together */
 };
 
 /* Keeps a folder of a workspace as it is at this instant, for ever. result->used_bytes: what it

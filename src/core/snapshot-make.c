@@ -31,6 +31,7 @@ struct make {
 	struct snapshot *snap; /* owned until it is stored */
 	snapshot_fn fn;
 	void *data;
+	int64_t since_us; /* monotonic */
 	struct err err;
 	struct later later;
 	struct copy_wait wait;
@@ -236,6 +237,7 @@ static void on_name(struct copy_wait *w, const char *name, const struct err *err
 		.tenant = m->s->tenant->number,
 		.image = m->s->image,
 		.path = str_of(m->snap->path),
+		.queue_ms = files_queue_ms(m->since_us, SNAPSHOT_WAIT_MS),
 	};
 	/* The instant that it holds. */
 	m->snap->created_us = clock_wall_us();
@@ -347,6 +349,7 @@ void snapshot_create(struct core *c, struct session *s, struct str name, struct 
 	struct make *m = mem_new(1, sizeof(*m));
 
 	*m = (struct make){ .c = c, .s = s, .origin = c->origin, .fn = fn, .data = data };
+	m->since_us = clock_monotonic_us();
 	session_ref(s);
 	core_hold(c);
 	if (c->stopping)

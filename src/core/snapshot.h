@@ -21,6 +21,9 @@
 
 #define SNAPSHOT_ID_LEN 21 /* "snap_" + 16 lower-case hex */
 #define FORK_MAX 16u
+/* What making and restoring may wait, all in all: of the 200 s of the contract (section 0.6) the
+ * worker needs up to 140. */
+#define SNAPSHOT_WAIT_MS 60000
 
 struct snapshot {
 	char id[SNAPSHOT_ID_LEN + 1];

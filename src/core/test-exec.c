@@ -395,6 +395,71 @@ static void a_walk_that_fails_costs_the_warning_and_nothing_else(void **state)
 	assert_int_equal(o.n_warnings, 0);
 }
 
+static void begin_over_quota(struct rig *r, struct session *s, struct outcome *o)
+{
+	struct exec *e;
+	struct err err;
+
+	*o = (struct outcome){ 0 };
+	r->runtime.result.cpu_ms = 1000;
+	r->runtime.used = 600 * MB;
+	assert_int_equal(start(r, s, o, &e, &err), 0);
+	rig_settle(r);
+	assert_int_equal(o->n, 0);
+}
+
+static void a_walk_that_never_ends_costs_the_warning_and_nothing_else(void **state)
+{
+	struct rig *r = *state;
+	struct session *s = rig_session(r, r->a);
+	struct outcome o;
+
+	r->runtime.hold[RIG_USAGE] = true;
+	begin_over_quota(r, s, &o);
+	assert_int_equal(r->runtime.calls[RIG_USAGE], 1);
+	assert_int_equal(r->runtime.queue_ms, 5000);
+	/* 15 s for the command, 20 s besides, 2 s before that. */
+	rig_advance(r, 33 * RIG_SECOND - 1);
+	execs_expire(r->core, clock_monotonic_us());
+	rig_settle(r);
+	assert_int_equal(o.n, 0);
+	rig_advance(r, 1);
+	execs_expire(r->core, clock_monotonic_us());
+	rig_settle(r);
+	assert_int_equal(o.n, 1);
+	assert_string_equal(o.slug, "");
+	assert_int_equal(o.n_warnings, 0);
+	rig_answer(r);
+	assert_int_equal(o.n, 1);
+	/* It has told nothing. */
+	assert_int_equal(run_true(r, s).n_warnings, 1);
+}
+
+static void a_walk_waits_no_longer_than_there_is_time(void **state)
+{
+	struct rig *r = *state;
+	struct session *s = rig_session(r, r->a);
+	struct outcome o;
+
+	r->runtime.hold[RIG_EXEC] = r->runtime.hold[RIG_USAGE] = true;
+	begin_over_quota(r, s, &o);
+	rig_advance(r, 32 * RIG_SECOND);
+	r->runtime.hold[RIG_EXEC] = false;
+	rig_runtime_go(&r->runtime);
+	rig_settle(r);
+	assert_int_equal(r->runtime.queue_ms, 1000);
+	rig_answer(r);
+	assert_int_equal(o.n_warnings, 1);
+
+	r->runtime.hold[RIG_EXEC] = true;
+	begin_over_quota(r, s, &o);
+	rig_advance(r, 33 * RIG_SECOND);
+	rig_answer(r);
+	assert_int_equal(o.n, 1);
+	assert_int_equal(o.n_warnings, 0);
+	assert_int_equal(r->runtime.calls[RIG_USAGE], 1);
+}
+
 static void run_with(struct rig *r, struct session *s, struct runtime_exec_result result)
 {
 	r->runtime.result = result;
@@ -617,6 +682,8 @@ int main(void)
 		T(a_tree_of_nearly_too_many_files_is_walked_every_time),
 		T(low_peak_memory_says_that_little_was_written),
 		T(a_walk_that_fails_costs_the_warning_and_nothing_else),
+		T(a_walk_that_never_ends_costs_the_warning_and_nothing_else),
+		T(a_walk_waits_no_longer_than_there_is_time),
 		T(commands_are_counted_by_how_they_ended),
 		T(usage_counts_every_command_that_ran),
 		T(a_running_command_keeps_its_session_alive),

@@ -245,6 +245,24 @@ static void who_waits_a_minute_is_told_that_the_server_is_busy(void **state)
 	assert_int_equal(o[9].n, 1);
 	assert_string_equal(o[9].slug, "");
 	assert_int_equal(o[8].n, 1);
+	/* And no longer in the workspace's own line. */
+	assert_int_equal(r->runtime.queue_ms, 30000);
+}
+
+static void who_gets_its_place_late_has_a_second_in_the_workspace(void **state)
+{
+	struct rig *r = *state;
+	struct session *s = rig_session(r, r->a);
+	struct outcome o[9] = { 0 };
+
+	r->runtime.hold[RIG_READ] = true;
+	for (size_t i = 0; i < 9; i++)
+		files_read(r->core, s, STR("x"), on_read, &o[i]);
+	assert_int_equal(r->runtime.queue_ms, 60000);
+	rig_advance(r, 60 * RIG_SECOND - 1);
+	rig_answer(r);
+	assert_string_equal(o[8].slug, "");
+	assert_int_equal(r->runtime.queue_ms, 1000);
 }
 
 static void a_deleted_session_answers_those_who_wait(void **state)
@@ -302,6 +320,7 @@ int main(void)
 		T(after_a_restart_nothing_is_assumed_about_the_disk),
 		T(the_ninth_call_of_a_tenant_waits_in_order),
 		T(who_waits_a_minute_is_told_that_the_server_is_busy),
+		T(who_gets_its_place_late_has_a_second_in_the_workspace),
 		T(a_deleted_session_answers_those_who_wait),
 		T(a_detached_call_is_silent_in_every_state),
 	};

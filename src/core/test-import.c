@@ -357,7 +357,7 @@ static void nobody_waits_for_ever(void **state)
 	assert_int_equal(o[0].n + o[1].n, 0);
 	rig_answer(r);
 	/* Late, but with what is left of the time. */
-	assert_int_equal(r->runtime.unpack.queue_ms, 40000);
+	assert_int_equal(r->runtime.queue_ms, 40000);
 	assert_int_equal(o[0].n + o[1].n, 2);
 	assert_settled(r, s);
 }

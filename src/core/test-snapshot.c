@@ -353,6 +353,7 @@ static void the_ninth_file_call_waits_its_turn(void **state)
 		snapshot_create(r->core, s, NONE, STR("."), "static key", on_snapshot, &o[i]);
 	rig_settle(r);
 	assert_int_equal(r->runtime.calls[RIG_COPY], 8);
+	assert_int_equal(r->runtime.queue_ms, 60000);
 	files_expire(r->core, clock_monotonic_us() + 61 * RIG_SECOND);
 	rig_settle(r);
 	assert_int_equal(o[8].n, 1);
@@ -362,6 +363,36 @@ static void the_ninth_file_call_waits_its_turn(void **state)
 		assert_string_equal(o[i].slug, "");
 	assert_int_equal(r->a->snapshots_making, 0);
 	assert_int_equal(r->a->snapshots_stored, 8);
+}
+
+static void what_waited_for_its_place_waits_the_less_for_the_worker(void **state)
+{
+	struct rig *r = *state;
+	struct session *s = rig_session(r, r->a);
+	struct outcome first = take_one(r, s), o[9] = { { 0 } }, restored = { 0 };
+
+	r->runtime.hold[RIG_COPY] = true;
+	for (unsigned i = 0; i < 9; i++)
+		snapshot_create(r->core, s, NONE, STR("."), "static key", on_snapshot, &o[i]);
+	rig_settle(r);
+	rig_advance(r, 45 * RIG_SECOND);
+	rig_answer(r);
+	assert_string_equal(o[8].slug, "");
+	assert_int_equal(r->runtime.queue_ms, 15000);
+
+	r->runtime.hold[RIG_COPY] = true;
+	for (unsigned i = 0; i < 8; i++)
+		snapshot_create(r->core, s, NONE, STR("."), "static key", on_snapshot, &o[i]);
+	snapshot_restore(r->core, s, str_of(first.id), STR("."), "static key", on_snapshot,
+			 &restored);
+	rig_settle(r);
+	assert_int_equal(r->runtime.queue_ms, 60000);
+	assert_int_equal(r->runtime.calls[RIG_MERGE], 0);
+	rig_advance(r, 59500000);
+	rig_answer(r);
+	assert_string_equal(restored.slug, "");
+	assert_int_equal(r->runtime.calls[RIG_MERGE], 1);
+	assert_int_equal(r->runtime.queue_ms, 1000);
 }
 
 static void a_session_that_ends_meanwhile_is_the_reason(void **state)
@@ -970,6 +1001,7 @@ int main(void)
 		T(so_many_bytes_are_stored_and_no_more),
 		T(what_failed_and_stays_is_deleted_later),
 		T(the_ninth_file_call_waits_its_turn),
+		T(what_waited_for_its_place_waits_the_less_for_the_worker),
 		T(a_session_that_ends_meanwhile_is_the_reason),
 		T(a_deleted_one_is_gone_for_good),
 		T(a_volume_that_stays_is_tried_again),

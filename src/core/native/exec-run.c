@@ -330,6 +330,14 @@ static int send_spec(struct runtime_exec *e, struct sandbox *s)
 	return r;
 }
 
+/* Who has waited long has less time for it. */
+static void limit_start(struct runtime_exec *e)
+{
+	int64_t start_ms = e->queue_until_ms + EXEC_LATE_MS - clock_monotonic_ms();
+
+	exec_wait_until(e, start_ms < EXEC_START_MS ? start_ms : EXEC_START_MS, on_start_late);
+}
+
 /* The hand-over goes first: the launcher's way is the longer one. */
 void exec_run(struct runtime_exec *e, struct sandbox *s)
 {
@@ -359,7 +367,7 @@ void exec_run(struct runtime_exec *e, struct sandbox *s)
 	sandbox_set_user(s, &exec_ops, e);
 	r = send_spec(e, s);
 	if (r == 0) {
-		exec_wait_until(e, EXEC_START_MS, on_start_late);
+		limit_start(e);
 		return;
 	}
 	/* Init never got the command. */

@@ -39,11 +39,12 @@ static const struct file_kind trim_kind = {
 };
 
 struct runtime_file *file_trim(struct runtime *rt, const struct runtime_file_spec *spec,
-			       runtime_write_fn fn, void *data)
+			       int64_t until_ms, runtime_write_fn fn, void *data)
 {
 	struct runtime_file *job = file_job_new(rt, spec, FILE_TRIM, data);
 
 	job->kind = &trim_kind;
+	job->until_ms = until_ms;
 	job->write_fn = fn;
 	return file_submit(job, spec);
 }

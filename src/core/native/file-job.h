@@ -58,8 +58,9 @@ struct runtime_file {
 	TAILQ_ENTRY(runtime_file) link; /* in box->jobs or files.ending */
 	struct deadline deadline;
 	unsigned tries;
-	int64_t queue_ms; /* how long it may wait to begin */
-	char *path;	  /* owned: the specification, each path with its NUL */
+	int64_t queue_until_ms; /* monotonic: QUEUED ends here */
+	int64_t until_ms;	/* and RUNNING, if not before; 0: nothing of the kind */
+	char *path;		/* owned: the specification, each path with its NUL */
 	size_t path_len;
 	char source[MSG_VOLUME_NAME]; /* FILE_MERGE; else "" */
 	const struct file_kind *kind; /* NULL: this is all file.c's */

@@ -142,6 +142,5 @@ struct runtime_file *runtime_unpack(struct runtime *rt, const struct runtime_fil
 	job->archive = unpack->fd;
 	job->size = unpack->size;
 	job->quota = unpack->quota_bytes;
-	job->queue_ms = unpack->queue_ms;
 	return file_submit(job, spec);
 }

@@ -395,8 +395,7 @@ static void try_again(struct runtime_file *job)
 
 	job->state = FILE_QUEUED;
 	file_pipe_close(job);
-	deadline_set(&job->rt->deadlines, &job->deadline, clock_monotonic_ms() + job->queue_ms,
-		     on_queue_late);
+	deadline_set(&job->rt->deadlines, &job->deadline, job->queue_until_ms, on_queue_late);
 	box_lose_sandbox(box);
 }
 
@@ -525,6 +524,13 @@ static int64_t limit_of(const struct runtime_file *job)
 	return is_slow(job) ? FILE_STREAM_MS : FILE_JOB_MS;
 }
 
+static int64_t running_until_ms(const struct runtime_file *job)
+{
+	int64_t until_ms = clock_monotonic_ms() + limit_of(job);
+
+	return job->until_ms && job->until_ms < until_ms ? job->until_ms : until_ms;
+}
+
 void file_start(struct box *box)
 {
 	struct runtime_file *job = TAILQ_FIRST(&box->jobs);
@@ -537,8 +543,8 @@ void file_start(struct box *box)
 		job->oom_kills = slot_read_oom_kills(sandbox_slot(box->sandbox));
 	r = send_job(job, box->sandbox);
 	if (r == 0) {
-		deadline_set(&job->rt->deadlines, &job->deadline,
-			     clock_monotonic_ms() + limit_of(job), on_job_late);
+		deadline_set(&job->rt->deadlines, &job->deadline, running_until_ms(job),
+			     on_job_late);
 	} else if (r == -EPIPE && job->tries < FILE_TRIES) {
 		try_again(job);
 	} else {
@@ -559,7 +565,8 @@ struct runtime_file *file_job_new(struct runtime *rt, const struct runtime_file_
 	job->rt = rt;
 	job->op = op;
 	job->data = data;
-	job->queue_ms = FILE_QUEUE_MS;
+	job->queue_until_ms =
+		clock_monotonic_ms() + (spec->queue_ms ? spec->queue_ms : FILE_QUEUE_MS);
 	job->archive = -1;
 	job->path = mem_dup_n(spec->path.data, spec->path.len);
 	job->path_len = spec->path.len + 1;
@@ -579,8 +586,7 @@ struct runtime_file *file_submit(struct runtime_file *job, const struct runtime_
 	}
 	job->box = box_get(rt, v, pool, is_slow(job));
 	TAILQ_INSERT_TAIL(&job->box->jobs, job, link);
-	deadline_set(&rt->deadlines, &job->deadline, clock_monotonic_ms() + job->queue_ms,
-		     on_queue_late);
+	deadline_set(&rt->deadlines, &job->deadline, job->queue_until_ms, on_queue_late);
 	box_step(job->box);
 	return job;
 }
@@ -624,7 +630,7 @@ struct runtime_file *runtime_look(struct runtime *rt, const struct runtime_file_
 
 	job->write_fn = fn;
 	job->flags = FILE_NO_FOLLOW;
-	job->queue_ms = FILE_LOOK_MS;
+	job->queue_until_ms = clock_monotonic_ms() + FILE_LOOK_MS;
 	return file_submit(job, spec);
 }
 

@@ -8,8 +8,9 @@
  * Init's answers are hostile: a size beyond what was asked for, more or fewer bytes than announced,
  * an answer out of turn kill the file sandbox and fail that job alone. QUEUED lasts FILE_QUEUE_MS
  * at most, or what the caller gives ("busy"), RUNNING FILE_JOB_MS or what its kind says. A job that
- * never reached init is tried again with another sandbox. A write whose caller has lost interest is
- * broken off unless all bytes are on their way; the worker then changes nothing.
+ * never reached init is tried again with another sandbox, within the same time. A write whose
+ * caller has lost interest is broken off unless all bytes are on their way; the worker then changes
+ * nothing.
  */
 #pragma once
 
@@ -48,9 +49,10 @@ void file_handover_failed(struct box *box, uint32_t code);
 /* No sandbox can be had: every job of the box fails, the box ends. */
 void file_fail_all(struct box *box, const char *slug);
 
-/* For snapshot.c: makes the workspace what the folder holds. result->used_bytes: what is left. */
+/* For snapshot.c: makes the workspace what the folder holds, until then. result->used_bytes: what
+ * is left. */
 struct runtime_file *file_trim(struct runtime *rt, const struct runtime_file_spec *spec,
-			       runtime_write_fn fn, void *data);
+			       int64_t until_ms, runtime_write_fn fn, void *data);
 
 /* All its jobs fail, its file sandbox is killed. */
 void file_volume_ends(struct runtime *rt, struct volume *v);

@@ -9,15 +9,19 @@
  *   (quiet)              no process has the copy attached any more
  *   DL_SNAPSHOT_SEAL     nothing can be written to it any more
  *
- * The first step that fails ends it. What is left of it then is the caller's to delete; an unsealed
- * copy does not survive a restart of the launcher.
+ * Where both jobs are needed, the second has what the first has left of their time. The first step
+ * that fails ends it. What is left of it then is the caller's to delete; an unsealed copy does not
+ * survive a restart of the launcher.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "core/native/state.h"
+
+#define QUEUE_MIN_MS 1000
 
 struct snapshot_op {
 	struct runtime *rt;
@@ -28,6 +32,7 @@ struct snapshot_op {
 	size_t path_len;
 	runtime_write_fn fn;
 	void *data;
+	int64_t until_ms; /* monotonic: the jobs are over by then */
 	struct runtime_file_result result;
 };
 
@@ -75,7 +80,15 @@ static void on_trimmed(void *data, const struct runtime_file_result *result, con
 
 static struct runtime_file_spec spec_of(const struct snapshot_op *op, struct str path)
 {
-	return (struct runtime_file_spec){ op->name, op->tenant, op->image, path };
+	int64_t queue_ms = op->until_ms - FILE_LONG_JOB_MS - clock_monotonic_ms();
+
+	return (struct runtime_file_spec){
+		.volume = op->name,
+		.tenant = op->tenant,
+		.image = op->image,
+		.path = path,
+		.queue_ms = queue_ms > QUEUE_MIN_MS ? queue_ms : QUEUE_MIN_MS,
+	};
 }
 
 /* What it is to be made from is there; nobody has it attached but a sandbox that is dying. */
@@ -89,7 +102,7 @@ static void trim(struct snapshot_op *op)
 		err_slug(&gone, ENOENT, "internal", "the snapshot is gone");
 		finish(op, &gone);
 	} else if (op->path) {
-		file_trim(op->rt, &spec, on_trimmed, op);
+		file_trim(op->rt, &spec, op->until_ms, on_trimmed, op);
 	} else {
 		volume_when_quiet(op->rt, v, on_quiet, op);
 	}
@@ -154,6 +167,8 @@ void runtime_snapshot_create(struct runtime *rt, const struct runtime_snapshot_s
 
 	*op = (struct snapshot_op){ .rt = rt, .tenant = spec->tenant, .fn = fn, .data = data };
 	snprintf(op->name, sizeof(op->name), "%s", spec->snapshot);
+	op->until_ms = clock_monotonic_ms() + FILE_LONG_JOB_MS +
+		       (spec->queue_ms ? spec->queue_ms : FILE_QUEUE_MS);
 	op->image = mem_dup(spec->image);
 	if (spec->path.data) {
 		op->path = mem_dup_n(spec->path.data, spec->path.len);

@@ -840,6 +840,33 @@ static void who_waits_too_long_is_told_that_the_server_is_busy(void **state)
 	fake_stop(&f);
 }
 
+static void who_waited_long_has_less_time_to_start(void **state)
+{
+	struct native_config config = fake_config;
+	struct runtime_exec_spec spec = spec_of();
+	struct fake f;
+	struct call first, second;
+
+	config.running_max = 1;
+	fake_start(&f, &config);
+	spec.timeout_ms = 60000;
+	start(&f, &first, &spec);
+	struct fake_sandbox *s = fake_busy(&f);
+	fake_started(s);
+	fake_turn(&f);
+	start(&f, &second, &spec);
+	fake_advance(&f, EXEC_QUEUE_MS - 1);
+	fake_exited(s, 0);
+	fake_turn(&f);
+	assert_int_equal(first.done, 1);
+	fake_advance(&f, EXEC_LATE_MS);
+	assert_int_equal(second.done, 0);
+	fake_advance(&f, 1);
+	assert_int_equal(second.done, 1);
+	assert_string_equal(second.err.slug, "internal");
+	fake_stop(&f);
+}
+
 static void the_end_of_the_launcher_ends_everything_once(void **state)
 {
 	const struct runtime_exec_spec spec = spec_of();
@@ -950,6 +977,7 @@ int main(void)
 		cmocka_unit_test(tenants_take_turns),
 		cmocka_unit_test(no_more_run_than_the_host_has_memory_for),
 		cmocka_unit_test(who_waits_too_long_is_told_that_the_server_is_busy),
+		cmocka_unit_test(who_waited_long_has_less_time_to_start),
 		cmocka_unit_test(the_end_of_the_launcher_ends_everything_once),
 		cmocka_unit_test(a_launcher_that_has_just_gone_is_no_failure),
 		cmocka_unit_test(a_flood_does_not_hold_up_the_time_out),

@@ -20,7 +20,7 @@
 
 #define QUEUE_MS 7000
 
-static const struct runtime_file_spec spec = { FAKE_VOLUME, 1, FAKE_IMAGE, { "repo", 4 } };
+static const struct runtime_file_spec spec = { FAKE_VOLUME, 1, FAKE_IMAGE, { "repo", 4 }, QUEUE_MS };
 
 struct call {
 	struct runtime_file *job;
@@ -46,9 +46,8 @@ static void start(struct fake *f, struct call *c, size_t len, uint64_t size)
 		uint32_t word = (uint32_t)i * 2654435761u;
 		assert_int_equal(pwrite(c->fd, &word, sizeof(word), (off_t)i), sizeof(word));
 	}
-	c->job = runtime_unpack(f->rt, &spec,
-				&(struct runtime_unpack){ c->fd, size, 5 * MIB, QUEUE_MS }, on_done,
-				c);
+	c->job = runtime_unpack(f->rt, &spec, &(struct runtime_unpack){ c->fd, size, 5 * MIB },
+				on_done, c);
 	assert_int_equal(c->done, 0);
 	fake_turn(f);
 }

@@ -627,6 +627,34 @@ static void who_waits_too_long_is_told_that_the_server_is_busy(void **state)
 	fake_stop(&f);
 }
 
+static void a_second_try_has_no_time_of_its_own(void **state)
+{
+	struct runtime_file_spec soon = spec;
+	struct fake f;
+	struct call c = { 0 };
+
+	fake_start(&f, &fake_config);
+	soon.queue_ms = 7000;
+	runtime_file_read(f.rt, &soon, 1000, on_read, &c);
+	fake_turn(&f);
+	f.builds = false;
+	for (unsigned i = 1; i < FILE_TRIES; i++) {
+		struct fake_sandbox *s = worker(&f);
+		const struct ld_handover_failed body = { s->id, EPIPE };
+		fake_advance(&f, 3000);
+		fake_tell(&f, LD_HANDOVER_FAILED, 0, &body, sizeof(body));
+		fake_gone(&f, s);
+		fake_turn(&f);
+	}
+	assert_null(fake_busy(&f));
+	fake_advance(&f, 999);
+	assert_int_equal(c.done, 0);
+	fake_advance(&f, 1);
+	assert_int_equal(c.done, 1);
+	assert_string_equal(c.slug, "busy");
+	fake_stop(&f);
+}
+
 static void without_a_sandbox_there_is_no_capacity(void **state)
 {
 	struct fake f;
@@ -722,6 +750,7 @@ int main(void)
 		cmocka_unit_test(the_sandbox_is_kept_for_five_seconds_after_the_last_job),
 		cmocka_unit_test(at_most_so_many_are_alive_and_the_longest_idle_makes_room),
 		cmocka_unit_test(who_waits_too_long_is_told_that_the_server_is_busy),
+		cmocka_unit_test(a_second_try_has_no_time_of_its_own),
 		cmocka_unit_test(without_a_sandbox_there_is_no_capacity),
 		cmocka_unit_test(a_sandbox_that_was_dead_already_is_replaced),
 		cmocka_unit_test(init_dead_between_two_jobs_is_not_noticed_by_the_second),

@@ -14,6 +14,7 @@
 #include "core/native/fake.h"
 
 #define SNAPSHOT "snp_0123456789ab"
+#define QUEUE_MS 7000
 
 struct call {
 	unsigned done;
@@ -54,7 +55,8 @@ static void start_snapshot(struct fake *f, struct call *c, struct str path)
 						    .snapshot = SNAPSHOT,
 						    .tenant = 1,
 						    .image = FAKE_IMAGE,
-						    .path = path };
+						    .path = path,
+						    .queue_ms = QUEUE_MS };
 
 	*c = (struct call){ 0 };
 	runtime_snapshot_create(f->rt, &spec, on_end, c);
@@ -393,6 +395,42 @@ static void where_nothing_is_cloned_a_snapshot_is_filled(void **state)
 	fake_stop(&f);
 }
 
+static void a_copy_and_its_trimming_share_their_time(void **state)
+{
+	struct fake f;
+	struct call c;
+
+	fake_start(&f, &fake_config);
+	f.plain = true;
+	start_snapshot(&f, &c, STR("out"));
+	struct fake_sandbox *s = worker(&f, FILE_MERGE, SNAPSHOT, FAKE_VOLUME);
+	fake_advance(&f, FILE_LONG_JOB_MS - 1);
+	end(&f, s, (struct id_file){ .size = 5 });
+	worker(&f, FILE_TRIM, SNAPSHOT, "");
+	fake_advance(&f, QUEUE_MS);
+	assert_int_equal(c.done, 0);
+	fake_advance(&f, 1);
+	assert_int_equal(c.done, 1);
+	assert_string_equal(c.slug, "internal");
+	fake_stop(&f);
+}
+
+static void trimming_waits_as_long_as_it_was_told(void **state)
+{
+	struct fake f;
+	struct call c;
+
+	fake_start(&f, &fake_config);
+	f.builds = false;
+	start_snapshot(&f, &c, STR("out"));
+	fake_advance(&f, QUEUE_MS - 1);
+	assert_int_equal(c.done, 0);
+	fake_advance(&f, 1);
+	assert_int_equal(c.done, 1);
+	assert_string_equal(c.slug, "busy");
+	fake_stop(&f);
+}
+
 static void where_nothing_is_cloned_a_workspace_is_filled(void **state)
 {
 	static const struct runtime_volume_spec beef = { .volume = "sbx_00000000beef",
@@ -463,6 +501,8 @@ int main(void)
 		cmocka_unit_test(a_merge_from_nothing_fails),
 		cmocka_unit_test(a_workspace_begins_as_a_copy),
 		cmocka_unit_test(where_nothing_is_cloned_a_snapshot_is_filled),
+		cmocka_unit_test(a_copy_and_its_trimming_share_their_time),
+		cmocka_unit_test(trimming_waits_as_long_as_it_was_told),
 		cmocka_unit_test(where_nothing_is_cloned_a_workspace_is_filled),
 		cmocka_unit_test(limits_are_changed_and_those_of_a_tenant_rounded_up),
 	};
