@@ -8,6 +8,7 @@ import random
 import re
 import signal
 import socket
+import sqlite3
 import struct
 import sys
 import termios
@@ -92,11 +93,13 @@ def test_sessions_and_files_survive_a_restart():
     server.post("/v1/sessions/%s/write" % session, {"path": "a/b", "content": "kept"})
     server.exec(session, "mkdir d; ln -s a/b l; chmod 700 a/b; touch made-by-command")
     before = server.get("/v1/sessions/" + session).json
+    assert before["created_at"] < before["last_accessed_at"] < before["expires_at"]
     server.stop()
     again = harness.Server(keep=True, state_dir=server.state_dir).start()
     try:
         after = again.get("/v1/sessions/" + session).json
-        for name in ("session_id", "tenant_id", "created_at", "disk_quota_mb", "template"):
+        for name in ("session_id", "tenant_id", "created_at", "disk_quota_mb", "template",
+                     "last_accessed_at", "expires_at"):
             assert after[name] == before[name]
         answer = again.get("/v1/sessions/%s/read?path=a/b" % session)
         assert answer.json["content"] == "kept"
@@ -106,6 +109,31 @@ def test_sessions_and_files_survive_a_restart():
         assert again.get("/v1/sessions/" + other, key=KEYS["b"]).status == 200
         assert again.get("/v1/sessions/" + other).status == 403
         assert again.delete("/v1/sessions/" + session).status == 200
+    finally:
+        again.stop()
+
+
+def test_a_session_over_its_ttl_lives_until_the_sweep():
+    """There is a sweep at the start and a minute later. Between them sessions of different age come
+    to their end; the first that the start has found is as good as the others."""
+    server = fresh(keep=True).start()
+    seconds_left = {server.create(): left for left in (-3600, 3, 10, 40)}
+    server.stop()
+    with sqlite3.connect(os.path.join(server.state_dir, "state", "airlock.db")) as database:
+        for session, left in seconds_left.items():
+            at = (time.time() - 1800 + left) * 1e6
+            database.execute("UPDATE session SET accessed_us=? WHERE id=?", (int(at), session))
+    database.close()
+    again = harness.Server(keep=True, state_dir=server.state_dir).start()
+    try:
+        old, *rest = ["/v1/sessions/" + session for session in seconds_left]
+        assert again.get(old).status == 404
+        path = next(path for path in rest if again.get(path).status == 200)
+        end = again.get(path).json["expires_at"]
+        harness.wait_until(lambda: time.time() > end + 0.1, "its time is over")
+        answer = again.post(path + "/exec", {"command": "echo lives"})
+        assert answer.status == 200 and answer.json["stdout"] == "lives\n", answer
+        assert again.get(path).json["expires_at"] > end + 1800
     finally:
         again.stop()
 
