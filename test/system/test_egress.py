@@ -588,7 +588,7 @@ def test_no_list_is_no_network(world):
         # ECONNREFUSED, ENETUNREACH
         assert result["stdout"].splitlines()[:9] == ["1"] * 4 + ["111", "101", "101", "101", "101"]
         assert result["stdout"].splitlines()[-1] == "0"
-        assert "egress_denied" not in result or result["egress_denied"] == []
+        assert "egress_denied" not in result
         assert world.asked(session) == []
         assert not os.path.exists(os.path.join(world.log_dir, session + ".jsonl"))
         world.server.delete("/v1/sessions/" + session)
