@@ -214,10 +214,13 @@ const struct egress_list *core_egress(const struct core *c, const struct tenant 
 	return t == &fake.a ? &fake.policy : &nothing;
 }
 
-void session_egress_refusal(const struct core *c, const struct tenant *t,
-			    const struct session_params *p, struct buf *out)
+void session_refusal(const struct core *c, const struct tenant *t, const struct session_params *p,
+		     const char *slug, struct buf *out)
 {
-	buf_printf(out, "%zu refused", p->n_egress);
+	if (slug && strcmp(slug, "egress_not_permitted") == 0)
+		buf_printf(out, "%zu refused", p->n_egress);
+	else if (slug && strcmp(slug, "template_not_permitted") == 0)
+		buf_printf(out, "%.*s refused", (int)p->template_name.len, p->template_name.data);
 }
 
 void session_create(struct core *c, struct tenant *t, const struct session_params *p, session_fn fn,

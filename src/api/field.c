@@ -334,9 +334,25 @@ static void check_param(const struct field *f, struct str text, struct value *v,
 		v->set = check_range(&at, &v->number);
 }
 
+/* What the query has of one field. */
+struct param {
+	struct str text; /* the last value; data == NULL: none */
+	bool malformed;	 /* it is there and cannot be decoded */
+};
+
+static struct param *find_param(const struct field *fields, size_t n, struct str name,
+				struct param *params)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (fields[i].where == IN_QUERY && str_eq(name, str_of(fields[i].name)))
+			return &params[i];
+	}
+	return NULL;
+}
+
 /* Notes the last value of each known parameter. */
 static void read_query(const struct field *fields, size_t n, struct str query, struct arena *arena,
-		       struct str *texts, struct problems *p)
+		       struct param *params, struct problems *p)
 {
 	char *room = query.data ? arena_alloc(arena, query.len * 2 + 2) : NULL;
 	struct str pair;
@@ -344,42 +360,45 @@ static void read_query(const struct field *fields, size_t n, struct str query, s
 	while (str_split(&query, '&', &pair)) {
 		struct str raw = pair, name, value;
 		struct str name_raw = { NULL, 0 };
+		struct param *param = NULL;
 		if (!str_split(&raw, '=', &name_raw))
 			continue;
 		char *value_room = room + name_raw.len + 1;
-		if (!pct_decode_query(name_raw, room, &name) ||
-		    !pct_decode_query(raw, value_room, &value)) {
+		bool named = pct_decode_query(name_raw, room, &name);
+		if (named)
+			param = find_param(fields, n, name, params);
+		if (!named || !pct_decode_query(raw, value_room, &value)) {
 			problem_add(p, &(struct problem){ .type = PROBLEM_VALUE,
 							  .where = "query",
 							  .index = -1,
 							  .why = "invalid percent-encoding" });
+			if (param)
+				param->malformed = true;
 			continue;
 		}
+		if (!param)
+			continue;
 		value_room[value.len] = '\0';
-		for (size_t i = 0; i < n; i++) {
-			if (fields[i].where != IN_QUERY || !str_eq(name, str_of(fields[i].name)))
-				continue;
-			texts[i] = (struct str){ value_room, value.len };
-			room = value_room + value.len + 1;
-		}
+		param->text = (struct str){ value_room, value.len };
+		room = value_room + value.len + 1;
 	}
 }
 
 void field_check_query(const struct field *fields, size_t n, struct str query, struct arena *arena,
 		       struct value *values, struct problems *p)
 {
-	struct str texts[FIELDS_MAX] = { { NULL, 0 } };
+	struct param params[FIELDS_MAX] = { { .malformed = false } };
 
-	read_query(fields, n, query, arena, texts, p);
+	read_query(fields, n, query, arena, params, p);
 	for (size_t i = 0; i < n; i++) {
 		const struct field *f = &fields[i];
 		struct at at = { .field = f, .problems = p, .index = -1 };
 		if (f->where != IN_QUERY)
 			continue;
 		preset(f, &values[i]);
-		if (texts[i].data)
-			check_param(f, texts[i], &values[i], p);
-		else if (f->required)
+		if (params[i].text.data)
+			check_param(f, params[i].text, &values[i], p);
+		else if (f->required && !params[i].malformed)
 			report(&at, PROBLEM_MISSING, 0, NULL);
 	}
 }

@@ -63,15 +63,18 @@ static struct session_params take_params(const struct request *r, struct str egr
 	return params;
 }
 
-/* Two lists of 2,000 characters are more than an error of the core can hold. */
-static void refuse_egress(struct request *r, const struct err *err)
+/* Lists of templates or hosts may be more than an error of the core can hold. */
+static void refuse(struct request *r, const struct err *err)
 {
 	_cleanup_buf_ struct buf text = BUF(64 * KIB);
 	struct str egress[EGRESS_MAX];
 	const struct session_params params = take_params(r, egress);
 
-	session_egress_refusal(r->api->core, r->tenant, &params, &text);
-	request_fail(r, err->slug, text.data);
+	session_refusal(r->api->core, r->tenant, &params, err->slug, &text);
+	if (text.len)
+		request_fail(r, err->slug, text.data);
+	else
+		request_fail_err(r, err);
 }
 
 void session_json_created(struct json_out *o, struct core *c, const struct session *s,
@@ -95,12 +98,8 @@ static void created(void *data, struct session *s, const struct err *err)
 		request_free(r);
 		return;
 	}
-	if (err && err->slug && strcmp(err->slug, "egress_not_permitted") == 0) {
-		refuse_egress(r, err);
-		return;
-	}
 	if (err) {
-		request_fail_err(r, err);
+		refuse(r, err);
 		return;
 	}
 	struct json_out o = request_json(r);

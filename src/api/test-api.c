@@ -703,10 +703,10 @@ static const struct refusal_case {
 	int status;
 	const char *code, *detail, *retry;
 } refusal_cases[] = {
-	{ { 1, "template_not_permitted", "Template 'x' not permitted. Allowed: ['y']" },
+	{ { 1, "template_not_permitted", "" },
 	  400,
 	  "template_not_permitted",
-	  "Template 'x' not permitted. Allowed: ['y']",
+	  "sandbox-base:latest refused",
 	  NULL },
 	{ { 1, "session_limit",
 	    "Session limit reached: 2 of 2 sessions are open. Delete one first." },

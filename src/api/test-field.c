@@ -192,6 +192,19 @@ static const struct query_case {
 	  "{\"type\":\"value_error\",\"loc\":[\"query\"],\"msg\":\"Value error, invalid "
 	  "percent-encoding\"}",
 	  "x" },
+	{ "GET", READ, "path=%ff", NULL,
+	  "{\"type\":\"value_error\",\"loc\":[\"query\"],\"msg\":\"Value error, invalid "
+	  "percent-encoding\"}" },
+	{ "GET", READ, "path=%zz", NULL,
+	  "{\"type\":\"value_error\",\"loc\":[\"query\"],\"msg\":\"Value error, invalid "
+	  "percent-encoding\"}" },
+	{ "GET", READ, "p%61th=%", NULL,
+	  "{\"type\":\"value_error\",\"loc\":[\"query\"],\"msg\":\"Value error, invalid "
+	  "percent-encoding\"}" },
+	{ "GET", READ, "other=%zz", NULL,
+	  "{\"type\":\"value_error\",\"loc\":[\"query\"],\"msg\":\"Value error, invalid "
+	  "percent-encoding\"},{\"type\":\"missing\",\"loc\":[\"query\",\"path\"],\"msg\":"
+	  "\"Field required\"}" },
 	{ "GET", READ, "path=a%00b", NULL,
 	  "{\"type\":\"value_error\",\"loc\":[\"query\",\"path\"],\"msg\":\"Value error, NUL "
 	  "characters are not allowed\",\"input\":\"a\\u0000b\"}" },

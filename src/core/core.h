@@ -180,9 +180,10 @@ typedef void (*session_fn)(void *data, struct session *s, const struct err *err)
  * leaves nothing. */
 void session_create(struct core *c, struct tenant *t, const struct session_params *p, session_fn fn,
 		    void *data);
-/* The whole sentence about an egress that is refused, which may be longer than struct err holds. */
-void session_egress_refusal(const struct core *c, const struct tenant *t,
-			    const struct session_params *p, struct buf *out);
+/* The whole sentence about a template or an egress that is refused (slug), which may be longer than
+ * struct err holds. Leaves out as it is where another word was the reason. */
+void session_refusal(const struct core *c, const struct tenant *t, const struct session_params *p,
+		     const char *slug, struct buf *out);
 /* The tunnels that a READY session with egress has open now. */
 void session_egress_live(struct core *c, struct session *s, runtime_live_fn fn, void *data);
 /* Exact id; NULL when there is none that is READY. Does not look at the tenant. */

@@ -19,6 +19,7 @@
 
 /* More than 20 items can become, were each a preset. */
 #define EGRESS_TEXT_MAX (128u * KIB)
+#define REFUSAL_MAX (16u * KIB)
 #define CREATE_MAX_US (60 * 1000000ll)
 
 /* ---- Refusing ---- */
@@ -54,19 +55,36 @@ const char *session_image(const struct core *c, const char *template_name)
 	return template_name;
 }
 
+static void put_template_refusal(const struct core *c, const struct session_params *p,
+				 struct buf *out)
+{
+	buf_put_text(out, "Template '");
+	buf_put_str(out, p->template_name);
+	buf_put_text(out, "' not permitted. Allowed: [");
+	for (size_t i = 0; i < c->config.n_templates; i++)
+		buf_printf(out, "%s'%s'", i ? ", " : "", c->config.templates[i]);
+	buf_put_char(out, ']');
+}
+
 static int check_template(const struct core *c, const struct session_params *p, struct err *err)
 {
-	_cleanup_buf_ struct buf list = BUF(LIMIT_TEMPLATE_NAME * 64);
+	_cleanup_buf_ struct buf text = BUF(REFUSAL_MAX);
 
 	for (size_t i = 0; i < c->config.n_templates; i++) {
 		if (str_eq(str_of(c->config.templates[i]), p->template_name))
 			return 0;
-		buf_printf(&list, "%s'%s'", i ? ", " : "", c->config.templates[i]);
 	}
-	return err_slug(err, EINVAL, "template_not_permitted",
-			"Template '%.*s' not permitted. Allowed: [%s]", (int)p->template_name.len,
-			p->template_name.data ? p->template_name.data : "",
-			list.data ? list.data : "");
+	put_template_refusal(c, p, &text);
+	return err_slug(err, EINVAL, "template_not_permitted", "%.*s", (int)text.len, text.data);
+}
+
+void session_refusal(const struct core *c, const struct tenant *t, const struct session_params *p,
+		     const char *slug, struct buf *out)
+{
+	if (slug && strcmp(slug, "template_not_permitted") == 0)
+		put_template_refusal(c, p, out);
+	else if (slug && strcmp(slug, "egress_not_permitted") == 0)
+		egress_put_refusal(c, t, p, out);
 }
 
 int create_check_room(const struct core *c, const struct tenant *t, unsigned n, struct err *err)

@@ -102,8 +102,8 @@ void egress_expand(const struct session_params *p, struct egress_list *ret)
 		egress_list_add(ret, p->egress[i]);
 }
 
-void session_egress_refusal(const struct core *c, const struct tenant *t,
-			    const struct session_params *p, struct buf *out)
+void egress_put_refusal(const struct core *c, const struct tenant *t,
+			const struct session_params *p, struct buf *out)
 {
 	_cleanup_egress_list_ struct egress_list wanted = EGRESS_LIST, refused = EGRESS_LIST;
 	const struct egress_list *policy = core_egress(c, t);

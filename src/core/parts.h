@@ -170,7 +170,10 @@ void audit_start_pruning(struct core *c);
 /* ---- egress.c ---- */
 /* The rules that a request asks for. */
 void egress_expand(const struct session_params *p, struct egress_list *ret);
-/* Refuses what the tenant's policy does not cover. */
+/* The whole sentence about those that the tenant's policy does not cover. */
+void egress_put_refusal(const struct core *c, const struct tenant *t,
+			const struct session_params *p, struct buf *out);
+/* Refuses what the policy does not cover. */
 int egress_check(const struct core *c, const struct tenant *t, const struct session_params *p,
 		 struct err *err);
 /* A READY session becomes known to the runtime, and is forgotten by it. */

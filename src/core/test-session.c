@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "base/limits.h"
 #include "base/mem.h"
 #include "base/utf8.h"
 #include "core/parts.h"
@@ -152,6 +153,41 @@ static void a_long_list_of_hosts_is_cut_between_characters(void **state)
 	assert_non_null(strstr(o.text, "…]. Allowed: []"));
 }
 
+/* The contract (3.1) cuts lists of hosts, not this one. */
+static void a_refusal_names_every_template(void **state)
+{
+	static char names[64][64];
+	char wanted[4 * LIMIT_TEMPLATE_NAME + 1] = "";
+	_cleanup_buf_ struct buf want = BUF(64 * KIB), whole = BUF(64 * KIB);
+	struct session_params p = { .template_name = { wanted, 4 * LIMIT_TEMPLATE_NAME } };
+	static const char *templates[64];
+	struct rig *r = *state;
+
+	for (unsigned i = 0; i < LIMIT_TEMPLATE_NAME; i++)
+		memcpy(wanted + i * 4, "\xf0\x9f\x98\x80", 4);
+	buf_printf(&want, "Template '%s' not permitted. Allowed: [", wanted);
+	for (unsigned i = 0; i < 64; i++) {
+		snprintf(names[i], sizeof(names[i]), "%063u", i);
+		templates[i] = names[i];
+		buf_printf(&want, "%s'%s'", i ? ", " : "", names[i]);
+	}
+	buf_put_char(&want, ']');
+	rig_close(r);
+	r->config.templates = templates;
+	r->config.n_templates = 64;
+	rig_open(r);
+	struct outcome o = create(r, r->a, &p);
+	assert_string_equal(o.slug, "template_not_permitted");
+	session_refusal(r->core, r->a, &p, o.slug, &whole);
+	assert_string_equal(whole.data, want.data);
+
+	buf_clear(&whole);
+	session_refusal(r->core, r->a, &p, "session_limit", &whole);
+	assert_int_equal(whole.len, 0);
+	session_refusal(r->core, r->a, &p, NULL, &whole);
+	assert_int_equal(whole.len, 0);
+}
+
 /* ---- Egress ---- */
 
 /* rules: separated by blanks; NULL: no entry. */
@@ -256,7 +292,7 @@ static void a_refusal_names_only_what_is_refused_and_all_of_it(void **state)
 	struct outcome o = create(r, r->a, &p);
 	assert_string_equal(o.text, "Egress not permitted for this tenant: ['b.org', 'a.org']. "
 				    "Allowed: ['pypi.org', 'files.pythonhosted.org']");
-	session_egress_refusal(r->core, r->a, &p, &whole);
+	session_refusal(r->core, r->a, &p, o.slug, &whole);
 	assert_string_equal(whole.data, o.text);
 
 	/* What no error can hold is whole in the sentence for the client. */
@@ -270,7 +306,7 @@ static void a_refusal_names_only_what_is_refused_and_all_of_it(void **state)
 	core_set_egress(r->core, &entry, 1);
 	o = create(r, r->a, &p);
 	assert_string_equal(o.slug, "egress_not_permitted");
-	session_egress_refusal(r->core, r->a, &p, &whole);
+	session_refusal(r->core, r->a, &p, o.slug, &whole);
 	const char *allowed = strstr(whole.data, ". Allowed: [");
 	assert_non_null(allowed);
 	assert_string_equal(whole.data + whole.len - 4, "…]");
@@ -854,6 +890,7 @@ int main(void)
 		T(both_default_templates_are_the_same_image),
 		T(each_refusal_has_its_word_and_leaves_nothing),
 		T(a_long_list_of_hosts_is_cut_between_characters),
+		T(a_refusal_names_every_template),
 		T(a_tenants_entry_replaces_that_of_everybody),
 		T(what_the_policy_covers_is_permitted),
 		T(a_refusal_names_only_what_is_refused_and_all_of_it),

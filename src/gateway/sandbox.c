@@ -241,6 +241,7 @@ void sandbox_denied(struct sandbox *sb, const char *host)
 	struct gd_denied body = { .sandbox = sb->name };
 	uint64_t h = hash(host);
 
+	_Static_assert(sizeof(body.host) > EGRESS_HOST_MAX, "the longest name is whole");
 	for (unsigned i = 0; i < sb->n_told; i++)
 		if (sb->told[i] == h)
 			return;

@@ -379,7 +379,7 @@ enum gd_type {
 
 struct gd_denied {
 	struct msg_sandbox sandbox;
-	char host[224]; /* as in the event, cut; NUL-terminated; the address where none is known */
+	char host[256]; /* as in the event; NUL-terminated; the address where none is known */
 };
 
 #define GD_CODES_MAX 24u

@@ -22,7 +22,7 @@
 #include "base/err.h"
 
 #define WIRE_VERSION 1
-#define WIRE_MAX 256
+#define WIRE_MAX 272
 #define WIRE_FDS 6 /* even: a control buffer of an odd number would have room for one more */
 
 struct wire_head {

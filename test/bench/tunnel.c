@@ -11,9 +11,11 @@
  *   up:BYTES     the client sends so many              prints nanoseconds
  *   ping:N       N times one byte there and back       prints nanoseconds of each
  *   open:N       N new connections, each until its first byte back, one after the other; prints
- * each hold:N       N connections at once, kept until the standard input ends; prints "held"
- *   deny:RATE:S  for S seconds RATE requests a second for a name that is not allowed; prints how
- * many were refused
+ *                nanoseconds of each
+ *   spell:S      the same for S seconds
+ *   hold:N       N connections at once, kept until the standard input ends; prints "held"
+ *   deny:RATE:S  for S seconds at most RATE requests a second for a name that is not allowed, one
+ *                after the other; prints how many were answered with 403
  */
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
@@ -103,7 +105,9 @@ static void make_hello(unsigned char out[HELLO])
 	WORD(21), WORD(pad);
 }
 
-/* Connected, through the proxy if there is one; -1: refused. */
+#define REFUSED (-403)
+
+/* Connected, through the proxy if there is one; REFUSED, or -1: another answer. */
 static int reach(const char *host)
 {
 	char text[512];
@@ -124,11 +128,10 @@ static int reach(const char *host)
 			break;
 	}
 	text[got] = '\0';
-	if (strncmp(text + 8, " 200", 4) != 0) {
-		close(fd);
-		return -1;
-	}
-	return fd;
+	if (got > 12 && !strncmp(text + 8, " 200", 4))
+		return fd;
+	close(fd);
+	return got > 12 && !strncmp(text + 8, " 403", 4) ? REFUSED : -1;
 }
 
 static int open_one(void)
@@ -239,11 +242,20 @@ static void deny(unsigned rate, unsigned seconds)
 		while (sent < (t - began) * rate / 1000000000ull) {
 			char host[64];
 			snprintf(host, sizeof(host), "denied-%lu.invalid", sent++ % 50);
-			refused += reach(host) < 0;
+			refused += reach(host) == REFUSED;
 		}
 		poll(NULL, 0, 1);
 	}
 	printf("%lu\n", refused);
+}
+
+static void time_one(void)
+{
+	uint64_t began = now();
+	int fd = open_one();
+
+	printf("%lu\n", (unsigned long)(now() - began));
+	close(fd);
 }
 
 static void run(const char *text)
@@ -252,12 +264,13 @@ static void run(const char *text)
 	char byte = 'x';
 
 	if (!strncmp(text, "open", 4)) {
-		for (; number > 0; number--) {
-			began = now();
-			int fd = open_one();
-			printf("%lu\n", (unsigned long)(now() - began));
-			close(fd);
-		}
+		for (; number > 0; number--)
+			time_one();
+		return;
+	}
+	if (!strncmp(text, "spell", 5)) {
+		for (began = now(); now() - began < number * 1000000000ull;)
+			time_one();
 		return;
 	}
 	if (!strncmp(text, "hold", 4)) {

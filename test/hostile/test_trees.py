@@ -10,6 +10,7 @@ deletes a deep tree, whose worker is tested in src/worker/test-folder.c.
 
 import contextlib
 import gzip
+import http.client
 import io
 import json
 import os
@@ -386,7 +387,7 @@ def check_kinds(server, _session=None):
         assert server.get(at(box.session, "read", path="d/" + name)).status == status
         answer = server.request("PUT", at(box.session, "files", path="d/" + name), raw=b"x")
         assert answer.status == status, name
-        assert server.get(at(box.session, "list", path="d/" + name)).status in (400, 403)
+        assert server.get(at(box.session, "list", path="d/" + name)).status == status
     blob = gzip.decompress(server.get(at(box.session, "archive", path="d")).body)
     with tarfile.open(fileobj=io.BytesIO(blob)) as tar:
         names = {member.name: member.mode for member in tar.getmembers()}
@@ -468,10 +469,9 @@ def test_26_29_what_changes_while_it_is_packed_is_whole_or_breaks(server):
             )
             began = awake.seconds()
             while awake.seconds() - began < (3 if seen["whole"] else 40):
-                with contextlib.suppress(Exception):
-                    answer = None
+                try:
                     answer = server.get(at(box.session, "archive", path="d"))
-                if answer is None:
+                except http.client.IncompleteRead:
                     seen["broken"] += 1
                     continue
                 assert answer.status in (200, 404), answer

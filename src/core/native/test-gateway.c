@@ -435,6 +435,25 @@ static void the_last_words_count_whatever_ends_the_command(void **state)
 	fake_stop(&f);
 }
 
+static void the_longest_name_is_whole(void **state)
+{
+	char name[EGRESS_HOST_MAX + 1] = "", want[2 * sizeof(name)];
+	struct fake f;
+	struct call c;
+
+	start(&f);
+	struct fake_sandbox *s = run(&f, &c, open_session(&f, "sbx_000000000001"));
+	memset(name, 'a', EGRESS_HOST_MAX);
+	fake_deny(&f, s, name);
+	name[EGRESS_HOST_MAX - 1] = 'b';
+	fake_deny(&f, s, name);
+	finish(&f, &c, s);
+	snprintf(want, sizeof(want), "%s,%s", name, name);
+	want[EGRESS_HOST_MAX - 1] = 'a';
+	assert_string_equal(c.denied, want);
+	fake_stop(&f);
+}
+
 static void twenty_are_enough(void **state)
 {
 	struct fake f;
@@ -812,6 +831,7 @@ int main(void)
 		cmocka_unit_test(a_sandbox_that_went_needs_no_word),
 		cmocka_unit_test(the_answer_names_what_was_refused),
 		cmocka_unit_test(the_last_words_count_whatever_ends_the_command),
+		cmocka_unit_test(the_longest_name_is_whole),
 		cmocka_unit_test(twenty_are_enough),
 		cmocka_unit_test(tunnels_are_told_with_their_bytes),
 		cmocka_unit_test(nobody_waits_for_a_gateway_longer_than_a_second),
