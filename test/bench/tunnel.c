@@ -12,7 +12,7 @@
  *   ping:N       N times one byte there and back       prints nanoseconds of each
  *   open:N       N new connections, each until its first byte back, one after the other; prints
  *                nanoseconds of each
- *   spell:S      the same for S seconds
+ *   each:N:S     the same, spread over S seconds
  *   hold:N       N connections at once, kept until the standard input ends; prints "held"
  *   deny:RATE:S  for S seconds at most RATE requests a second for a name that is not allowed, one
  *                after the other; prints how many were answered with 403
@@ -107,8 +107,9 @@ static void make_hello(unsigned char out[HELLO])
 
 #define REFUSED (-403)
 
-/* Connected, through the proxy if there is one; REFUSED, or -1: another answer. */
-static int reach(const char *host)
+/* Connected, through the proxy if there is one; REFUSED, or -1: another answer. So many bytes of
+ * the answer are asked for at a time: one, where what follows its head is somebody else's. */
+static int reach(const char *host, size_t piece)
 {
 	char text[512];
 	size_t got = 0;
@@ -120,10 +121,11 @@ static int reach(const char *host)
 			 host, host);
 	write_all(fd, text, (size_t)n);
 	while (got < sizeof(text) - 1) {
-		ssize_t r = recv(fd, text + got, 1, 0);
+		size_t room = sizeof(text) - 1 - got;
+		ssize_t r = recv(fd, text + got, piece < room ? piece : room, 0);
 		if (r <= 0)
 			break;
-		got++;
+		got += (size_t)r;
 		if (got >= 4 && !memcmp(text + got - 4, "\r\n\r\n", 4))
 			break;
 	}
@@ -138,7 +140,7 @@ static int open_one(void)
 {
 	unsigned char hello[HELLO];
 	char byte;
-	int fd = reach(name);
+	int fd = reach(name, 1);
 
 	if (fd < 0)
 		die("refused");
@@ -242,7 +244,7 @@ static void deny(unsigned rate, unsigned seconds)
 		while (sent < (t - began) * rate / 1000000000ull) {
 			char host[64];
 			snprintf(host, sizeof(host), "denied-%lu.invalid", sent++ % 50);
-			refused += reach(host) == REFUSED;
+			refused += reach(host, SIZE_MAX) == REFUSED;
 		}
 		poll(NULL, 0, 1);
 	}
@@ -258,6 +260,17 @@ static void time_one(void)
 	close(fd);
 }
 
+static void spread(uint64_t n, unsigned seconds)
+{
+	uint64_t began = now(), step = seconds * 1000000000ull / n;
+
+	for (uint64_t i = 0; i < n; i++) {
+		for (uint64_t t = now(); t < began + i * step; t = now())
+			poll(NULL, 0, (int)((began + i * step - t) / 1000000));
+		time_one();
+	}
+}
+
 static void run(const char *text)
 {
 	uint64_t number = strtoull(strchr(text, ':') + 1, NULL, 10), began;
@@ -268,9 +281,8 @@ static void run(const char *text)
 			time_one();
 		return;
 	}
-	if (!strncmp(text, "spell", 5)) {
-		for (began = now(); now() - began < number * 1000000000ull;)
-			time_one();
+	if (!strncmp(text, "each", 4)) {
+		spread(number, (unsigned)strtoul(strrchr(text, ':') + 1, NULL, 10));
 		return;
 	}
 	if (!strncmp(text, "hold", 4)) {
