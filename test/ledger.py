@@ -169,7 +169,11 @@ class Ledger:
         return path + "/mnt" if self.is_btrfs else path
 
     def volumes(self):
-        return set(os.listdir(os.path.join(self.top, "volumes")))
+        """One that is renamed meanwhile may be in no listing, but not in two."""
+        found, before = None, ()
+        while found != before:
+            before, found = found, set(os.listdir(os.path.join(self.top, "volumes")))
+        return found
 
     def tree(self, volume):
         return tree(os.path.join(self.top, "volumes", volume))
