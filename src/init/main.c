@@ -39,6 +39,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/num.h"
+#include "base/signals.h"
 #include "init/lock.h"
 #include "init/tenant.h"
 #include "ipc/messages.h"
@@ -257,8 +258,7 @@ static void block_signals(void)
 	sigset_t all, child;
 
 	/* Tenants begin with what they are used to. */
-	for (int n = 1; n < NSIG; n++)
-		signal(n, SIG_DFL);
+	signals_heed();
 	sigfillset(&all);
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);

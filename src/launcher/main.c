@@ -27,6 +27,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/signals.h"
 #include "ipc/posture.h"
 #include "launcher/egress.h"
 #include "launcher/host.h"
@@ -309,8 +310,7 @@ int main(int argc, char **argv)
 	struct err err;
 
 	/* Whatever the starter ignored is not for its children, and not for tenants. */
-	for (int n = 1; n < NSIG; n++)
-		signal(n, SIG_DFL);
+	signals_heed();
 	/* A log that nobody reads is no reason to end. */
 	signal(SIGPIPE, SIG_IGN);
 	log_init("launcher", LOG_INFO);

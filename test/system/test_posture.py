@@ -106,7 +106,7 @@ def test_ids_capabilities_and_filters(shared_server, running):
 def test_no_signal_is_ignored_whoever_started_the_server(tmp_path):
     starter = tmp_path / "starter"
     starter.write_text(
-        "#!/bin/sh\ntrap '' HUP INT PIPE CHLD USR1\nexec %s/airlock \"$@\"\n" % os.path.abspath(harness.BUILD)
+        "#!/bin/sh\ntrap '' HUP INT PIPE CHLD USR1 64\nexec %s/airlock \"$@\"\n" % os.path.abspath(harness.BUILD)
     )
     starter.chmod(0o755)
     with harness.Server(program=str(starter)) as server:
