@@ -30,12 +30,11 @@ static const struct wire_type ld[] = {
 	MSG(LD_GONE, sizeof(struct msg_sandbox), 0, 0),
 	MSG(LD_HANDOVER_FAILED, sizeof(struct ld_handover_failed), 0, 0),
 	MSG(LD_DONE, sizeof(struct msg_done), 0, 0),
-	MSG(LD_VOLUME, sizeof(struct ld_volume), 0, 0),
+	MSG(LD_READY, sizeof(struct ld_ready), 1, 1),
 	MSG(LD_VOLUME_STAT, sizeof(struct ld_volume_stat), 0, 0),
-	MSG(LD_READY, 0, 0, 0),
+	MSG(LD_POLICY, sizeof(struct ld_policy), 0, 1),
 	MSG(LD_STATUS, sizeof(struct ld_status), 0, 0),
 	MSG(LD_GATEWAY, 0, 1, 1),
-	MSG(LD_POLICY, sizeof(struct ld_policy), 0, 1),
 };
 PAIR(ld, ld);
 

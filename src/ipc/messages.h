@@ -120,8 +120,8 @@ struct dl_policy {
 
 /* ---- launcher -> airlockd -------------------------------------------------------------------- */
 enum ld_type {
-	LD_HELLO = 1, /* struct ld_hello; first. Then LD_SLOT, LD_SANDBOX, LD_VOLUME for all that
-			 is alive, then LD_READY */
+	LD_HELLO = 1, /* struct ld_hello; first. Then LD_SLOT and LD_SANDBOX for all that is alive,
+			 then LD_READY */
 	LD_SLOT = 2, /* struct ld_slot + LD_SLOT_FDS descriptors, before the first sandbox of a slot
 			and again whenever the slot's cgroup was made anew */
 	LD_SANDBOX = 3,		/* struct ld_sandbox + the control socket */
@@ -129,15 +129,15 @@ enum ld_type {
 	LD_GONE = 5,		/* struct msg_sandbox: no process of it lives */
 	LD_HANDOVER_FAILED = 6, /* struct ld_handover_failed; the sandbox is being killed */
 	LD_DONE = 7,		/* struct msg_done */
-	LD_VOLUME = 8,		/* struct ld_volume */
+	LD_READY = 8,		/* struct ld_ready + memfd with n struct ld_volume, sealed (shrink,
+				   grow, write, seal): the list is complete */
 	LD_VOLUME_STAT = 9,	/* struct ld_volume_stat */
-	LD_READY = 10,		/* empty: the list is complete */
-	LD_STATUS = 11,		/* struct ld_status */
-	LD_GATEWAY = 12, /* empty + a new socket to the gateway, after LD_READY and whenever the
-			    gateway was started anew; the one of before is of no use any more */
-	LD_POLICY = 13,	 /* struct ld_policy [+ the policy file, open for reading, when code is 0];
+	LD_POLICY = 10,	 /* struct ld_policy [+ the policy file, open for reading, when code is 0];
 			    after SIGHUP, and after LD_READY when an earlier one was taken;
 			    answered by DL_POLICY */
+	LD_STATUS = 11,	 /* struct ld_status */
+	LD_GATEWAY = 12, /* empty + a new socket to the gateway, after LD_READY and whenever the
+			    gateway was started anew; the one of before is of no use any more */
 };
 
 /* Descriptors of LD_SLOT, to be read with pread from offset 0. O_RDONLY, but for the peak of cgroup
@@ -186,6 +186,11 @@ struct ld_sandbox {
 struct ld_handover_failed {
 	struct msg_sandbox sandbox;
 	uint32_t code;
+};
+
+struct ld_ready {
+	uint32_t n;
+	uint32_t reserved;
 };
 
 struct ld_volume {

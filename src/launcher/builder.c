@@ -167,10 +167,9 @@ static int slot_prepare(const struct lb_build *want, struct err *err)
 		struct err ignored;
 		cgroup_slot_close(&s->cgroup);
 		cgroup_slot_remove(&b.l->cgroup, s->tenant, want->sandbox.slot, &ignored);
-		s->used = false;
+		/* Nobody will say that it is idle if this was its last one. */
+		cgroup_tenant_remove(&b.l->cgroup, s->tenant);
 	}
-	if (!s->used)
-		s->cgroup = CGROUP_SLOT_NONE;
 	s->used = true;
 	s->tenant = want->tenant;
 	return cgroup_slot_prepare(&b.l->cgroup, want->tenant, want->sandbox.slot, &s->cgroup, err);
@@ -517,6 +516,23 @@ static void on_retire(const struct wire_msg *msg)
 		}
 }
 
+/* A builder before this one has made it; whoever gets the slot next may be another tenant. */
+static void adopt_slot(uint32_t tenant, uint32_t slot_number)
+{
+	if (slot_number >= LAYOUT_SLOTS)
+		return;
+	b.slots[slot_number].used = true;
+	b.slots[slot_number].tenant = tenant;
+}
+
+/* Of what was made before, the directories alone are known. */
+static void find_slots(void)
+{
+	for (size_t i = 0; i < LAYOUT_SLOTS; i++)
+		b.slots[i] = (struct slot){ .cgroup = CGROUP_SLOT_NONE, .catch = CATCH_NONE };
+	cgroup_each_slot(&b.l->cgroup, adopt_slot);
+}
+
 static void on_order(void)
 {
 	struct wire_msg msg;
@@ -554,8 +570,7 @@ _Noreturn void builder_main(struct launcher *l, int sock)
 		_exit(1);
 	for (size_t i = 0; i < BUILDS_MAX; i++)
 		b.builds_now[i] = BUILD_NONE;
-	for (size_t i = 0; i < LAYOUT_SLOTS; i++)
-		b.slots[i].catch = CATCH_NONE;
+	find_slots();
 	for (;;) {
 		struct pollfd p[1 + BUILDS_MAX];
 		int64_t now = clock_monotonic_ms(), at = now + 60000;

@@ -350,6 +350,36 @@ void cgroup_tenant_remove(struct cgroup *cg, uint32_t tenant)
 		unlinkat(cg->roots[i].fd, path, AT_REMOVEDIR);
 }
 
+/* The number in "t<k>" or "s<m>". */
+static bool numbered(const char *name, char letter, uint64_t *ret)
+{
+	return name[0] == letter && num_parse(str_of(name + 1), 0, UINT32_MAX, ret);
+}
+
+static int open_list(int dir, const char *name)
+{
+	return openat(dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+void cgroup_each_slot(struct cgroup *cg, void (*each)(uint32_t tenant, uint32_t slot_number))
+{
+	uint64_t tenant, slot;
+
+	for (unsigned i = 0; i < cg->n_roots; i++) {
+		struct names tenants = { .fd = open_list(cg->roots[i].fd, "tenants") };
+		while (names_next(&tenants)) {
+			if (!numbered(tenants.name, 't', &tenant))
+				continue;
+			struct names slots = { .fd = open_list(tenants.fd, tenants.name) };
+			while (names_next(&slots))
+				if (numbered(slots.name, 's', &slot))
+					each((uint32_t)tenant, (uint32_t)slot);
+			fd_close(&slots.fd);
+		}
+		fd_close(&tenants.fd);
+	}
+}
+
 void cgroup_slot_empty(struct cgroup *cg, uint32_t tenant, uint32_t slot_number)
 {
 	char path[CGROUP_SHORT];

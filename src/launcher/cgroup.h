@@ -76,8 +76,10 @@ void cgroup_slot_close(struct cgroup_slot *slot);
 int cgroup_slot_remove(struct cgroup *cg, uint32_t tenant, uint32_t slot_number, struct err *err);
 /* Gives back the memory that a slot without processes is still charged for (70-90 ms on v1). */
 void cgroup_slot_empty(struct cgroup *cg, uint32_t tenant, uint32_t slot_number);
-/* Removes the directory of a tenant without slots. */
+/* Removes the directory of a tenant without slots; one with slots stays. */
 void cgroup_tenant_remove(struct cgroup *cg, uint32_t tenant);
+/* Every slot that has a directory, whoever made it; in v1 once for each hierarchy. */
+void cgroup_each_slot(struct cgroup *cg, void (*each)(uint32_t tenant, uint32_t slot_number));
 
 /* What the kernel says is in force for the slot: POSTURE_MEMORY_LIMIT, ..._PIDS_, ..._CPU_, IO
  * bits. */

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <unistd.h>
 
@@ -17,11 +18,31 @@
 #include "launcher/handover.h"
 #include "sandbox/knobs.h"
 
+/* First one of each slot, then one of each sandbox. So many fit into any socket that the kernel
+ * calls writable (three quarters of its buffer are free), with room for what happens meanwhile. */
+#define LIST_ENTRIES (2u * LAYOUT_SLOTS)
+#define LIST_PORTION 128
+
 /* ---- Sending ---- */
+
+bool daemon_is_ready(void)
+{
+	return h.peers[PEER_DAEMON].greeted && !h.unlisted;
+}
+
+/* The list will say it. */
+static bool is_unlisted(uint32_t entry)
+{
+	return entry >= LIST_ENTRIES - h.unlisted;
+}
 
 void daemon_send(uint8_t type, uint32_t id, const void *body, size_t len, const int *fds,
 		 unsigned n)
 {
+	static const uint64_t in_list = 1u << LD_SLOT | 1u << LD_SANDBOX | 1u << LD_GONE;
+
+	if (h.unlisted && !wire_allow(in_list, type))
+		return;
 	peer_send(&h.peers[PEER_DAEMON], type, id, body, len, fds, n);
 }
 
@@ -37,7 +58,7 @@ void daemon_announce_slot(struct sandbox *s)
 {
 	struct ld_slot body = { (uint32_t)(s - h.sandboxes), (uint32_t)h.l->cgroup.version };
 
-	if (s->measure[0] >= 0)
+	if (s->measure[0] >= 0 && !is_unlisted(body.slot))
 		daemon_send(LD_SLOT, 0, &body, sizeof(body), s->measure, LD_SLOT_FDS);
 }
 
@@ -49,6 +70,8 @@ void daemon_announce(struct sandbox *s)
 				   .posture = s->posture,
 				   .used = s->state == USED };
 
+	if (is_unlisted(LAYOUT_SLOTS + body.sandbox.slot))
+		return;
 	memcpy(body.image, s->image, sizeof(body.image));
 	daemon_send(LD_SANDBOX, s->request, &body, sizeof(body), &s->control, 1);
 }
@@ -87,34 +110,72 @@ static void send_hello(uint32_t id)
 	daemon_send(LD_HELLO, id, &body, sizeof(body), NULL, 0);
 }
 
-static void announce_volume(void *data, const char *name, uint32_t tenant)
-{
-	struct ld_volume body = { .tenant = tenant };
+struct volume_file {
+	int fd;
+	uint32_t n;
+	bool failed;
+};
 
-	(void)data;
-	snprintf(body.volume, sizeof(body.volume), "%s", name);
-	daemon_send(LD_VOLUME, 0, &body, sizeof(body), NULL, 0);
+static void add_volume(void *data, const char *name, uint32_t tenant)
+{
+	struct volume_file *file = data;
+	struct ld_volume record = { .tenant = tenant };
+
+	snprintf(record.volume, sizeof(record.volume), "%s", name);
+	file->failed |= write(file->fd, &record, sizeof(record)) != sizeof(record);
+	file->n++;
+}
+
+/* airlockd forgets a session whose workspace is not in it, so it is whole or there is none. */
+static int send_ready(struct err *err)
+{
+	_cleanup_fd_ int fd = memfd_create("volumes", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	struct volume_file file = { .fd = fd };
+	int r = fd < 0 ? err_errno(err, "memfd_create")
+		       : volume_each(&h.l->volumes, add_volume, &file, err);
+
+	if (r == 0 &&
+	    (file.failed ||
+	     fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) < 0))
+		r = err_set(err, ENOMEM, "there is no memory for it");
+	if (r < 0)
+		return r;
+	const struct ld_ready body = { .n = file.n };
+	daemon_send(LD_READY, 0, &body, sizeof(body), &fd, 1);
+	return 0;
+}
+
+void daemon_list(void)
+{
+	struct err err;
+
+	for (int n = 0; n < LIST_PORTION && h.unlisted; n++) {
+		uint32_t entry = LIST_ENTRIES - h.unlisted--;
+		struct sandbox *s = &h.sandboxes[entry % LAYOUT_SLOTS];
+		if (entry < LAYOUT_SLOTS)
+			daemon_announce_slot(s);
+		else if (s->state == BLANK || s->state == USED)
+			daemon_announce(s);
+	}
+	if (h.unlisted)
+		return;
+	if (send_ready(&err) < 0) {
+		log_event(LOG_ERROR, "volume_list", LOG_STR("why", err.text));
+		peer_kill(&h.peers[PEER_DAEMON]);
+		return;
+	}
+	gateway_connect();
+	policies_daemon_ready();
 }
 
 static int on_hello(const struct wire_msg *msg)
 {
-	struct err err;
-
 	if (!handover_same_build(&h.peers[PEER_DAEMON], msg))
 		return -EPROTO;
 	h.peers[PEER_DAEMON].greeted = true;
 	h.served = true;
 	send_hello(msg->head.id);
-	for (struct sandbox *s = h.sandboxes; s < h.sandboxes + LAYOUT_SLOTS; s++)
-		daemon_announce_slot(s);
-	for (struct sandbox *s = h.sandboxes; s < h.sandboxes + LAYOUT_SLOTS; s++)
-		if (s->state == BLANK || s->state == USED)
-			daemon_announce(s);
-	if (volume_each(&h.l->volumes, announce_volume, NULL, &err) < 0)
-		log_event(LOG_ERROR, "volume_list", LOG_STR("why", err.text));
-	daemon_send(LD_READY, 0, NULL, 0, NULL, 0);
-	gateway_connect();
-	policies_daemon_ready();
+	h.unlisted = LIST_ENTRIES;
 	return 0;
 }
 

@@ -42,7 +42,7 @@ void gateway_connect(void)
 	struct err err;
 
 	h.unconnected = false;
-	if (!h.peers[PEER_DAEMON].greeted || !h.peers[PEER_GATEWAY].greeted)
+	if (!daemon_is_ready() || !h.peers[PEER_GATEWAY].greeted)
 		return;
 	if (peer_channel_open(socks, &err) < 0) {
 		h.unconnected = h.again = true;

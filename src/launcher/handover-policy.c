@@ -68,7 +68,7 @@ static void reload(enum policy_file which)
 {
 	struct policy *p = &h.policies[which];
 
-	p->due = p->waiting || !h.peers[PEER_DAEMON].greeted;
+	p->due = p->waiting || !daemon_is_ready();
 	if (p->due)
 		return;
 	int r = copy_file(policy_path(which), &p->asked);

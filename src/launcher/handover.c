@@ -362,6 +362,7 @@ static void peer_ended(enum peer_kind kind, int status)
 			h.calls[i].stale = true;
 		for (unsigned i = 0; i < LAYOUT_SLOTS; i++)
 			h.sandboxes[i].request = 0;
+		h.unlisted = 0;
 		policies_daemon_lost();
 	}
 	/* It refuses its configuration, its database, its log directory. A gateway that has worked
@@ -570,10 +571,14 @@ int handover_main(struct launcher *l)
 				peer_kill(peer);
 			p[k] = (struct pollfd){ .fd = peer->sock, .events = POLLIN };
 		}
+		if (h.unlisted)
+			p[PEER_DAEMON].events |= POLLOUT;
 		p[PEERS] = (struct pollfd){ .fd = h.signals, .events = POLLIN };
 		/* A poll that failed for want of memory has filled nothing in; the next one may. */
 		if (poll(p, PEERS + 1, next_timeout(now)) < 0)
 			continue;
+		if (p[PEER_DAEMON].revents & POLLOUT)
+			daemon_list();
 		for (int k = 0; k < PEERS; k++)
 			if (p[k].revents)
 				drain((enum peer_kind)k);

@@ -56,6 +56,7 @@ struct handover {
 	bool again;	  /* something failed for want of memory */
 	bool unconnected; /* airlockd and gateway are to be connected */
 	uint32_t generations;
+	uint32_t unlisted; /* entries of the list that airlockd has still to get */
 	int64_t retire_at_ms;
 	struct sandbox sandboxes[LAYOUT_SLOTS];
 	/* The sweeper knows a call by its place here. */
@@ -94,6 +95,10 @@ void handover_give_up(void);
 
 void daemon_send(uint8_t type, uint32_t id, const void *body, size_t len, const int *fds,
 		 unsigned n);
+/* It has said hello and has the whole list. */
+bool daemon_is_ready(void);
+/* The next portion of the list, when there is room in its socket. */
+void daemon_list(void);
 void daemon_announce_slot(struct sandbox *s);
 void daemon_announce(struct sandbox *s);
 int daemon_build_failed(uint32_t id, int code, const char *text);

@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/xattr.h>
 
 #include "base/mem.h"
 #include "launcher/test-volume-rig.h"
@@ -392,6 +393,206 @@ static void what_must_not_be_attached_kills_the_sandbox(void **state)
 		sandbox_release(&h.sandboxes[0]);
 	}
 	remove_all();
+}
+
+/* ---- what there is --------------------------------------------------------------------------- */
+
+#define MANY 5000u
+
+static void make_many(void)
+{
+	char name[MSG_VOLUME_NAME];
+
+	for (uint32_t i = 0; i < MANY; i++) {
+		snprintf(name, sizeof(name), "sbx_%012x", i);
+		assert_int_equal(mkdirat(v.volumes_fd, name, 0755), 0);
+		_cleanup_fd_ int fd = openat(v.volumes_fd, name, O_RDONLY | O_CLOEXEC);
+		assert_int_equal(fsetxattr(fd, "trusted.airlock.tenant", &i, sizeof(i), 0), 0);
+	}
+}
+
+static void remove_many(void)
+{
+	char name[MSG_VOLUME_NAME];
+
+	for (uint32_t i = 0; i < MANY; i++) {
+		snprintf(name, sizeof(name), "sbx_%012x", i);
+		assert_int_equal(unlinkat(v.volumes_fd, name, AT_REMOVEDIR), 0);
+	}
+}
+
+/* Every slot is measured and has a blank sandbox; all borrow fd. */
+static void fill_slots(int fd)
+{
+	for (struct sandbox *s = h.sandboxes; s < h.sandboxes + LAYOUT_SLOTS; s++) {
+		s->state = BLANK;
+		s->generation = ++h.generations;
+		s->tenant = TENANT;
+		s->control = fd;
+		for (size_t k = 0; k < LD_SLOT_FDS; k++)
+			s->measure[k] = fd;
+	}
+}
+
+static void clear_slots(void)
+{
+	for (struct sandbox *s = h.sandboxes; s < h.sandboxes + LAYOUT_SLOTS; s++) {
+		s->control = -1;
+		for (size_t k = 0; k < LD_SLOT_FDS; k++)
+			s->measure[k] = -1;
+		s->state = FREE;
+		s->generation = 0;
+	}
+}
+
+/* A new one, whose hello was read. */
+static void greet(void)
+{
+	struct msg_hello hello = { 0 };
+
+	fd_close(&daemon_end);
+	fd_close(&h.peers[PEER_DAEMON].sock);
+	start_daemon();
+	h.peers[PEER_DAEMON].greeted = false;
+	memcpy(hello.build, ipc_build_id, strlen(ipc_build_id));
+	say(DL_HELLO, 1, &hello, sizeof(hello));
+	assert_false(daemon_is_ready());
+}
+
+/* As the loop does it, until there is no more room or nothing more to say. */
+static void list_some(void)
+{
+	struct pollfd p = { .fd = h.peers[PEER_DAEMON].sock, .events = POLLOUT };
+
+	while (h.unlisted && poll(&p, 1, 0) > 0)
+		daemon_list();
+	assert_true(h.peers[PEER_DAEMON].sock >= 0);
+}
+
+struct heard {
+	unsigned slots[LAYOUT_SLOTS], sandboxes[LAYOUT_SLOTS], gone;
+	bool ready;
+	uint32_t volumes;
+};
+
+static void check_volumes(int fd, uint32_t n)
+{
+	static struct ld_volume records[MANY];
+	static bool seen[MANY];
+
+	assert_int_equal(n, MANY);
+	assert_int_equal(fcntl(fd, F_GET_SEALS),
+			 F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL);
+	assert_int_equal(lseek(fd, 0, SEEK_END), sizeof(records));
+	assert_int_equal(pread(fd, records, sizeof(records), 0), sizeof(records));
+	memset(seen, 0, sizeof(seen));
+	for (uint32_t i = 0; i < MANY; i++) {
+		char name[MSG_VOLUME_NAME];
+		uint32_t tenant = records[i].tenant;
+		assert_true(tenant < MANY && !seen[tenant]);
+		seen[tenant] = true;
+		snprintf(name, sizeof(name), "sbx_%012x", tenant);
+		assert_string_equal(records[i].volume, name);
+	}
+}
+
+static void hear(struct heard *heard)
+{
+	struct ld_sandbox sandbox;
+	struct ld_ready ready;
+	struct ld_slot slot;
+	struct wire_msg msg;
+
+	while (wire_recv(daemon_end, &wire_ld, &msg) == 1) {
+		assert_false(heard->ready);
+		memcpy(&slot, msg.body, sizeof(slot));
+		memcpy(&sandbox, msg.body, sizeof(sandbox));
+		memcpy(&ready, msg.body, sizeof(ready));
+		if (msg.head.type == LD_SLOT) {
+			heard->slots[slot.slot]++;
+		} else if (msg.head.type == LD_SANDBOX) {
+			assert_true(heard->slots[sandbox.sandbox.slot] > 0);
+			heard->sandboxes[sandbox.sandbox.slot]++;
+		} else if (msg.head.type == LD_GONE) {
+			heard->gone++;
+		} else if (msg.head.type == LD_READY) {
+			heard->ready = true;
+			check_volumes(msg.fds[0], ready.n);
+		} else {
+			assert_int_equal(msg.head.type, LD_HELLO);
+		}
+		wire_msg_fini(&msg);
+	}
+}
+
+/* Its socket holds a part of the list; the rest comes as it reads. What happens meanwhile is said
+ * as well, but once, and nothing that only one with the whole list understands. */
+static void a_late_reader_gets_a_list_of_any_length(void **state)
+{
+	_cleanup_fd_ int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	struct heard heard = { 0 };
+
+	need_host();
+	make_many();
+	fill_slots(fd);
+	greet();
+	list_some();
+	assert_true(h.unlisted > LAYOUT_SLOTS);
+	h.sandboxes[0].control = -1;
+	gone(&h.sandboxes[0]);
+	daemon_announce_slot(&h.sandboxes[1]);
+	daemon_announce_slot(&h.sandboxes[LAYOUT_SLOTS - 1]);
+	daemon_announce(&h.sandboxes[2]);
+	daemon_build_failed(0, EAGAIN, "the builder was restarted");
+	gateway_connect();
+	policies_reload();
+	assert_true(h.peers[PEER_DAEMON].sock >= 0);
+	while (!heard.ready) {
+		uint32_t before = h.unlisted;
+		hear(&heard);
+		list_some();
+		assert_true(heard.ready || h.unlisted < before || !h.unlisted);
+	}
+	assert_true(daemon_is_ready());
+	assert_int_equal(heard.gone, 1);
+	for (uint32_t i = 0; i < LAYOUT_SLOTS; i++) {
+		assert_int_equal(heard.slots[i], i == 1 ? 2 : 1);
+		assert_int_equal(heard.sandboxes[i], i == 0 ? 0 : 1);
+	}
+	clear_slots();
+	remove_many();
+}
+
+/* airlockd would forget the sessions of all that are not in it. */
+static void without_the_volumes_there_is_no_list(void **state)
+{
+	struct heard heard = { 0 };
+	int volumes = v.volumes_fd;
+
+	need_host();
+	greet();
+	h.l->volumes.volumes_fd = userns; /* no folder */
+	while (h.unlisted)
+		daemon_list();
+	h.l->volumes.volumes_fd = volumes;
+	assert_int_equal(h.peers[PEER_DAEMON].sock, -1);
+	hear(&heard);
+	assert_false(heard.ready);
+	fd_close(&daemon_end);
+	start_daemon();
+}
+
+/* The next one is told nothing before its hello. */
+static void a_list_ends_with_who_it_was_for(void **state)
+{
+	need_host();
+	greet();
+	daemon_list();
+	assert_true(h.unlisted > 0);
+	peer_ended(PEER_DAEMON, SIGKILL);
+	assert_int_equal(h.unlisted, 0);
+	fd_close(&daemon_end);
+	start_daemon();
 }
 
 /* ---- the sweeper ----------------------------------------------------------------------------- */
@@ -793,6 +994,9 @@ int main(void)
 		cmocka_unit_test(a_lost_sweeper_is_answered_for),
 		cmocka_unit_test(who_hung_up_is_not_killed_at_once),
 		cmocka_unit_test(who_does_not_read_is_killed),
+		cmocka_unit_test(a_late_reader_gets_a_list_of_any_length),
+		cmocka_unit_test(without_the_volumes_there_is_no_list),
+		cmocka_unit_test(a_list_ends_with_who_it_was_for),
 	};
 
 	return cmocka_run_group_tests(tests, open_stage, close_stage);

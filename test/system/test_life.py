@@ -649,6 +649,64 @@ def test_many_tenants_at_once():
     server.release()
 
 
+SLOTS = 512
+
+
+def test_slots_that_a_killed_builder_made_are_cleared_away():
+    """The next one finds them, and gives them to other tenants."""
+    keys = {"t%d" % i: "key-of-tenant-%d-0123456789" % i for i in range(400)}
+    server = fresh(
+        {
+            "SANDBOX_API_KEYS": ",".join("%s:%s" % pair for pair in keys.items()),
+            "SANDBOX_MAX_SESSIONS": "1000",
+        }
+    ).start()
+    rest = iter(keys.values())
+
+    def use_some(tenants):
+        for _ in range(tenants):
+            key = next(rest)
+            session = server.create(key)
+            for _ in range(3):
+                answer = server.post("/v1/sessions/%s/exec" % session, {"command": "true"}, key=key)
+                assert answer.status in (200, 503)
+
+    def owners():
+        """By slot, and the tenants that have none."""
+        found, empty = {}, set()
+        for path in harness.cgroup_dirs(server.number, "tenants"):
+            tenant, slot = path.split("/")[-2:]
+            if re.match(r"s\d+$", slot):
+                found.setdefault(slot, set()).add(tenant)
+            elif re.match(r"t\d+$", slot):
+                empty.add(slot)
+        return found, empty.difference(*found.values())
+
+    def builder():
+        """Alone: what it is making has its name for a moment."""
+        found = server.process_of("airlock-builder")
+        return found[0] if len(found) == 1 else None
+
+    try:
+        while len(owners()[0]) < SLOTS:
+            use_some(4)
+        before = owners()
+        pid = harness.wait_until(builder, "a builder")
+        os.kill(pid, signal.SIGKILL)
+        harness.wait_until(lambda: builder() not in (None, pid), "another builder")
+        use_some(16)
+        harness.wait_until(
+            lambda: all(len(tenants) == 1 for tenants in owners()[0].values()),
+            "each slot is one tenant's",
+        )
+        after = owners()
+        assert not after[1]
+        assert after != before, "no slot went to another tenant"
+    finally:
+        server.stop()
+    server.release()
+
+
 def test_who_says_ready_is_there_until_that_is_read():
     """systemd knows by the sender's process whose message it is, and may come to read it late."""
     name = "airlock-test-%d" % os.getpid()

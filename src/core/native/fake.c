@@ -67,6 +67,9 @@ void fake_open(struct fake *f, const struct native_config *config)
 	c.launcher_fd = socks[1];
 	c.lost = on_lost;
 	must(native_open(&f->loop, &c, on_volume, on_ready, f, &f->rt, &err) == 0);
+	/* Until the loop runs nobody would read the answer. */
+	must(wire_recv(f->launcher, &wire_dl, &msg) == -EAGAIN);
+	uv_run(&f->loop, UV_RUN_NOWAIT);
 	must(wire_recv(f->launcher, &wire_dl, &msg) == 1 && msg.head.type == DL_HELLO);
 }
 
@@ -83,6 +86,17 @@ void fake_tell(struct fake *f, uint8_t type, uint32_t id, const void *body, size
 	tell_with(f, type, id, body, len, NULL, 0);
 }
 
+void fake_list_end(struct fake *f, const struct ld_volume *volumes, uint32_t n)
+{
+	const struct ld_ready body = { .n = n };
+	size_t len = n * sizeof(volumes[0]);
+	int fd = memfd_create("volumes", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	must(fd >= 0 && (!n || write(fd, volumes, len) == (ssize_t)len));
+	tell_with(f, LD_READY, 0, &body, sizeof(body), &fd, 1);
+	close(fd);
+}
+
 void fake_greet(struct fake *f)
 {
 	struct ld_hello hello = { .cgroup_version = 1,
@@ -95,8 +109,7 @@ void fake_greet(struct fake *f)
 
 	memcpy(hello.build, ipc_build_id, strlen(ipc_build_id));
 	fake_tell(f, LD_HELLO, 0, &hello, sizeof(hello));
-	fake_tell(f, LD_VOLUME, 0, &volume, sizeof(volume));
-	fake_tell(f, LD_READY, 0, NULL, 0);
+	fake_list_end(f, &volume, 1);
 	fake_turn(f);
 }
 

@@ -76,8 +76,10 @@ extern const struct native_config fake_config;
 
 /* Opens a runtime and leads it to the point where it has said hello. */
 void fake_open(struct fake *f, const struct native_config *config);
-/* Answers with LD_HELLO, one LD_VOLUME (FAKE_VOLUME of tenant 1) and LD_READY. */
+/* Answers with LD_HELLO and LD_READY, whose list is FAKE_VOLUME of tenant 1. */
 void fake_greet(struct fake *f);
+/* LD_READY with these. */
+void fake_list_end(struct fake *f, const struct ld_volume *volumes, uint32_t n);
 /* Both: what most tests begin with. */
 void fake_start(struct fake *f, const struct native_config *config);
 /* Closes the runtime, checks that nothing is left on the loop. */

@@ -2,8 +2,11 @@
 #include "core/native/link.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
@@ -14,6 +17,8 @@
 
 /* Messages handled per turn of the loop, so that a burst of the launcher delays nobody. */
 #define LINK_BATCH 64
+/* Records of volumes that are read at once. */
+#define LINK_VOLUMES 128u
 
 struct link_queued {
 	STAILQ_ENTRY(link_queued) link;
@@ -25,8 +30,8 @@ struct link_queued {
 
 static const uint64_t accepted[] = {
 	[LINK_HELLO] = LINK_BIT(LD_HELLO),
-	[LINK_LIST] = LINK_BIT(LD_SLOT) | LINK_BIT(LD_SANDBOX) | LINK_BIT(LD_VOLUME) |
-		      LINK_BIT(LD_GONE) | LINK_BIT(LD_READY),
+	[LINK_LIST] = LINK_BIT(LD_SLOT) | LINK_BIT(LD_SANDBOX) | LINK_BIT(LD_GONE) |
+		      LINK_BIT(LD_READY),
 	[LINK_READY] = LINK_BIT(LD_SLOT) | LINK_BIT(LD_SANDBOX) | LINK_BIT(LD_BUILD_FAILED) |
 		       LINK_BIT(LD_GONE) | LINK_BIT(LD_HANDOVER_FAILED) | LINK_BIT(LD_DONE) |
 		       LINK_BIT(LD_VOLUME_STAT) | LINK_BIT(LD_STATUS) | LINK_BIT(LD_GATEWAY) |
@@ -282,25 +287,47 @@ static bool on_handover_failed(struct runtime *rt, struct wire_msg *msg)
 	return true;
 }
 
-static bool on_volume(struct runtime *rt, struct wire_msg *msg)
+static bool add_volume(struct runtime *rt, const struct ld_volume *record)
 {
-	struct ld_volume body;
-	const char *name;
-
-	memcpy(&body, msg->body, sizeof(body));
-	name = body.volume;
-	if (!memchr(name, 0, sizeof(body.volume)))
+	if (!memchr(record->volume, 0, sizeof(record->volume)))
 		return false;
-	volume_add(rt, name, body.tenant);
+	volume_add(rt, record->volume, record->tenant);
 	if (rt->on_volume)
-		rt->on_volume(rt->data, name, body.tenant);
+		rt->on_volume(rt->data, record->volume, record->tenant);
+	return true;
+}
+
+/* Only memory, and exactly as long as the message says. */
+static bool read_volumes(struct runtime *rt, int fd, uint64_t n)
+{
+	struct ld_volume records[LINK_VOLUMES];
+	struct stat st;
+
+	if (fcntl(fd, F_GET_SEALS) < 0 || fstat(fd, &st) < 0 ||
+	    (uint64_t)st.st_size != n * sizeof(records[0]))
+		return false;
+	for (uint64_t at = 0; at < n; at += LINK_VOLUMES) {
+		size_t some = n - at < LINK_VOLUMES ? (size_t)(n - at) : LINK_VOLUMES;
+		size_t len = some * sizeof(records[0]);
+		if (pread(fd, records, len, (off_t)(at * sizeof(records[0]))) != (ssize_t)len)
+			return false;
+		for (size_t i = 0; i < some; i++) {
+			if (!add_volume(rt, &records[i]))
+				return false;
+		}
+	}
 	return true;
 }
 
 static bool on_ready(struct runtime *rt, struct wire_msg *msg)
 {
-	native_ready_fn ready = take_ptr(rt->on_ready);
+	native_ready_fn ready;
+	struct ld_ready body;
 
+	memcpy(&body, msg->body, sizeof(body));
+	if (!read_volumes(rt, msg->fds[0], body.n))
+		return false;
+	ready = take_ptr(rt->on_ready);
 	rt->link.state = LINK_READY;
 	if (ready)
 		ready(rt->data, NULL);
@@ -334,10 +361,9 @@ static bool (*const handlers[])(struct runtime *rt, struct wire_msg *msg) = {
 	[LD_HELLO] = on_hello,	   [LD_SLOT] = on_slot,
 	[LD_SANDBOX] = on_sandbox, [LD_BUILD_FAILED] = answer,
 	[LD_GONE] = on_gone,	   [LD_HANDOVER_FAILED] = on_handover_failed,
-	[LD_DONE] = answer,	   [LD_VOLUME] = on_volume,
-	[LD_VOLUME_STAT] = answer, [LD_READY] = on_ready,
-	[LD_STATUS] = answer,	   [LD_GATEWAY] = on_gateway,
-	[LD_POLICY] = on_policy,
+	[LD_DONE] = answer,	   [LD_VOLUME_STAT] = answer,
+	[LD_READY] = on_ready,	   [LD_STATUS] = answer,
+	[LD_GATEWAY] = on_gateway, [LD_POLICY] = on_policy,
 };
 
 /* No room for the descriptors of a message: the server goes on with what it has. A slot is not
@@ -415,18 +441,22 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 	}
 }
 
+/* Answered by a long list, which is read as it comes from here on. */
+static void say_hello(struct deadline *d)
+{
+	struct msg_hello hello = { 0 };
+
+	snprintf(hello.build, sizeof(hello.build), "%s", ipc_build_id);
+	link_tell(container_of(d, struct runtime, link.greeting), DL_HELLO, &hello, sizeof(hello));
+}
+
 int link_open(struct runtime *rt, int fd, struct err *err)
 {
 	struct link *l = &rt->link;
-	struct msg_hello hello = { 0 };
 	int r;
 
 	TAILQ_INIT(&l->requests);
 	STAILQ_INIT(&l->queue);
-	snprintf(hello.build, sizeof(hello.build), "%s", ipc_build_id);
-	r = wire_send(fd, DL_HELLO, 0, &hello, sizeof(hello), NULL, 0);
-	if (r < 0)
-		return err_set(err, -r, "cannot reach the launcher");
 	r = uv_poll_init(rt->loop, &l->poll, fd);
 	if (r < 0)
 		return err_set(err, -r, "cannot watch the launcher's socket: %s", uv_strerror(r));
@@ -436,5 +466,6 @@ int link_open(struct runtime *rt, int fd, struct err *err)
 	random_bytes(&l->next_id, sizeof(l->next_id));
 	l->state = LINK_HELLO;
 	watch(rt);
+	deadline_set(&rt->deadlines, &l->greeting, clock_monotonic_ms(), say_hello);
 	return 0;
 }

@@ -5,8 +5,8 @@
  * States and what is accepted in each (LD_ types):
  *
  *   HELLO  nothing but LD_HELLO                                   -> LIST
- *   LIST   LD_SLOT, LD_SANDBOX, LD_VOLUME, LD_GONE, LD_READY      -> READY by LD_READY
- *   READY  everything but LD_HELLO, LD_VOLUME, LD_READY
+ *   LIST   LD_SLOT, LD_SANDBOX, LD_GONE, LD_READY                 -> READY by LD_READY
+ *   READY  everything but LD_HELLO, LD_READY
  *   DEAD   nothing: end of file, a malformed message, or one that the state does not accept
  *
  * A request carries an id that its answer repeats; the request says which types answer it. An
@@ -54,11 +54,12 @@ struct link {
 	TAILQ_HEAD(, link_request) requests;
 	STAILQ_HEAD(, link_queued) queue; /* messages that the socket had no room for */
 	unsigned n_queued;
-	bool full;		 /* link_try found no room */
+	bool full; /* link_try found no room */
+	struct deadline greeting;
 	struct deadline orphans; /* answers what was asked of a dead launcher */
 };
 
-/* Says hello. fd is owned after success. */
+/* Says hello when the loop runs. fd is owned after success. */
 int link_open(struct runtime *rt, int fd, struct err *err);
 /* Closes the socket and answers every request with nothing. The poll handle closes on the loop. */
 void link_close(struct runtime *rt);

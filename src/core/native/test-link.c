@@ -6,9 +6,12 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "core/native/fake.h"
@@ -239,16 +242,15 @@ static const size_t lengths[] = {
 	[LD_GONE] = sizeof(struct msg_sandbox),
 	[LD_HANDOVER_FAILED] = sizeof(struct ld_handover_failed),
 	[LD_DONE] = sizeof(struct msg_done),
-	[LD_VOLUME] = sizeof(struct ld_volume),
 	[LD_VOLUME_STAT] = sizeof(struct ld_volume_stat),
-	[LD_READY] = 0,
+	[LD_POLICY] = sizeof(struct ld_policy),
 	[LD_STATUS] = sizeof(struct ld_status),
 };
 
 /* Messages without descriptors, zeros inside, in each state: which leave the link alive? */
 static void each_state_accepts_its_messages_and_no_others(void **state)
 {
-	static const uint64_t list = LINK_BIT(LD_VOLUME) | LINK_BIT(LD_GONE) | LINK_BIT(LD_READY);
+	static const uint64_t list = LINK_BIT(LD_GONE) | LINK_BIT(LD_READY);
 	static const uint64_t ready = LINK_BIT(LD_BUILD_FAILED) | LINK_BIT(LD_GONE) |
 				      LINK_BIT(LD_HANDOVER_FAILED) | LINK_BIT(LD_DONE) |
 				      LINK_BIT(LD_VOLUME_STAT) | LINK_BIT(LD_STATUS);
@@ -265,15 +267,83 @@ static void each_state_accepts_its_messages_and_no_others(void **state)
 			if (states[i].state != LINK_HELLO)
 				say_hello(&f, ipc_build_id);
 			if (states[i].state == LINK_READY)
-				fake_tell(&f, LD_READY, 0, NULL, 0);
+				fake_list_end(&f, NULL, 0);
 			fake_turn(&f);
 			assert_int_equal(f.rt->link.state, states[i].state);
-			fake_tell(&f, type, 0, zeros, lengths[type]);
+			if (type == LD_READY)
+				fake_list_end(&f, NULL, 0);
+			else
+				fake_tell(&f, type, 0, zeros, lengths[type]);
 			fake_turn(&f);
 			if (f.lost == wire_allow(states[i].good, type))
 				fail_msg("state %zu, type %u", i, type);
 			fake_stop(&f);
 		}
+	}
+}
+
+#define MANY 5000u
+
+static void a_long_list_of_volumes_is_one_message(void **state)
+{
+	static struct ld_volume volumes[MANY];
+	struct runtime_info info;
+	struct fake f;
+
+	for (uint32_t i = 0; i < MANY; i++) {
+		volumes[i].tenant = i % 7;
+		snprintf(volumes[i].volume, sizeof(volumes[i].volume), "sbx_%012x", i);
+	}
+	fake_open(&f, &fake_config);
+	say_hello(&f, ipc_build_id);
+	fake_list_end(&f, volumes, MANY);
+	fake_turn(&f);
+	assert_true(f.ready);
+	assert_int_equal(f.volumes_seen, MANY);
+	for (uint32_t i = 0; i < MANY; i++) {
+		const struct volume *v = volume_find(f.rt, volumes[i].volume);
+		assert_non_null(v);
+		assert_int_equal(v->tenant, i % 7);
+	}
+	runtime_info_get(f.rt, &info);
+	assert_true(info.ready);
+	fake_stop(&f);
+}
+
+static int volume_file(const struct ld_volume *records, size_t len)
+{
+	int fd = memfd_create("volumes", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	assert_int_equal(write(fd, records, len), len);
+	return fd;
+}
+
+static void a_list_that_is_not_as_long_as_it_says_is_a_fault(void **state)
+{
+	struct ld_volume records[3] = { { .volume = FAKE_VOLUME },
+					{ .volume = "sbx_aaaaaaaaaaaa" },
+					{ .volume = "sbx_bbbbbbbbbbbb" } };
+	const size_t one = sizeof(records[0]);
+
+	for (int i = 0; i < 7; i++) {
+		struct ld_ready body = { .n = i == 0 ? 2 : i == 1 ? 4 : i == 2 ? UINT32_MAX : 3 };
+		struct fake f;
+		int fd, r;
+		if (i == 6)
+			memset(records[2].volume, 'x', sizeof(records[2].volume));
+		fd = i == 3   ? volume_file(records, 3 * one - 1)
+		     : i == 4 ? volume_file(records, 0)
+		     : i == 5 ? open("/dev/null", O_RDONLY | O_CLOEXEC)
+			      : volume_file(records, 3 * one);
+		fake_open(&f, &fake_config);
+		say_hello(&f, ipc_build_id);
+		r = wire_send(f.launcher, LD_READY, 0, &body, sizeof(body), &fd, 1);
+		assert_int_equal(r, 0);
+		close(fd);
+		fake_turn(&f);
+		assert_true(f.lost);
+		assert_int_equal(f.err.code, EPROTO);
+		fake_stop(&f);
 	}
 }
 
@@ -544,6 +614,8 @@ int main(void)
 		cmocka_unit_test(each_answer_is_one_for_all_who_asked),
 		cmocka_unit_test(a_launcher_of_another_build_is_refused),
 		cmocka_unit_test(each_state_accepts_its_messages_and_no_others),
+		cmocka_unit_test(a_long_list_of_volumes_is_one_message),
+		cmocka_unit_test(a_list_that_is_not_as_long_as_it_says_is_a_fault),
 		cmocka_unit_test(an_answer_of_the_wrong_type_is_a_fault),
 		cmocka_unit_test(an_answer_to_an_earlier_airlockd_is_void),
 		cmocka_unit_test(a_sandbox_of_an_earlier_request_is_taken_over),

@@ -466,8 +466,7 @@ static void after_a_restart_unused_ones_serve_and_used_ones_end(void **state)
 	fake_tell(&f, LD_HELLO, 0, &hello, sizeof(hello));
 	struct fake_sandbox *unused = fake_report(&f, 1, false);
 	struct fake_sandbox *used = fake_report(&f, 1, true);
-	fake_tell(&f, LD_VOLUME, 0, &volume, sizeof(volume));
-	fake_tell(&f, LD_READY, 0, NULL, 0);
+	fake_list_end(&f, &volume, 1);
 	fake_turn(&f);
 	assert_true(f.ready);
 	assert_true(used->killed);

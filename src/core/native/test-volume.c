@@ -159,8 +159,7 @@ static void after_a_restart_delete_waits_for_what_the_earlier_airlockd_ran(void 
 	memcpy(hello.build, ipc_build_id, strlen(ipc_build_id));
 	fake_tell(&f, LD_HELLO, 0, &hello, sizeof(hello));
 	struct fake_sandbox *used[2] = { fake_report(&f, 1, true), fake_report(&f, 2, true) };
-	fake_tell(&f, LD_VOLUME, 0, &volume, sizeof(volume));
-	fake_tell(&f, LD_READY, 0, NULL, 0);
+	fake_list_end(&f, &volume, 1);
 	fake_turn(&f);
 	assert_true(used[0]->killed && used[1]->killed);
 	runtime_volume_delete(f.rt, FAKE_VOLUME, on_volume, &c);
