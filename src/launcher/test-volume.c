@@ -13,6 +13,7 @@
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -221,6 +222,27 @@ static void an_unfinished_volume_is_swept_and_a_finished_one_never(void **state)
 	assert_int_equal(tenant, 9);
 	assert_int_equal(faccessat(v.volumes_fd, "sbx_0000000000e2" VOLUME_CREATING, F_OK, 0), -1);
 	assert_int_equal(faccessat(v.volumes_fd, "sbx_0000000000e2" VOLUME_DELETING, F_OK, 0), -1);
+}
+
+static void without_descriptors_no_volume_is_passed_over(void **state)
+{
+	struct rlimit before, low;
+	uint32_t tenant = 0;
+
+	need_host(); /* and the one from above */
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	int next = dup(v.volumes_fd);
+	close(next);
+	/* For the list itself, and none of what is in it. */
+	low = before;
+	low.rlim_cur = (rlim_t)next + 1;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+	int r = volume_each(&v, note_volume, &tenant, &err);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	assert_int_equal(r, -EMFILE);
+	assert_int_equal(tenant, 0);
+	ok(volume_each(&v, note_volume, &tenant, &err));
+	assert_int_equal(tenant, 9);
 }
 
 static void what_was_being_made_goes_with_its_name(void **state)
@@ -912,6 +934,7 @@ int main(void)
 		cmocka_unit_test(one_full_volume_does_not_fill_another),
 		cmocka_unit_test(nested_subvolumes_go_with_the_volume),
 		cmocka_unit_test(an_unfinished_volume_is_swept_and_a_finished_one_never),
+		cmocka_unit_test(without_descriptors_no_volume_is_passed_over),
 		cmocka_unit_test(what_was_being_made_goes_with_its_name),
 		cmocka_unit_test(an_image_is_read_only_and_each_tenant_has_its_own_inodes),
 		cmocka_unit_test(a_new_image_of_the_same_name_replaces_the_clones),

@@ -447,6 +447,7 @@ int volume_stat(struct volumes *v, const char *name, uint64_t *ret_used, uint64_
 struct each_volume {
 	void (*each)(void *data, const char *name, uint32_t tenant);
 	void *data;
+	struct err *err;
 };
 
 static int report_volume(void *data, int folder, const char *name)
@@ -458,7 +459,11 @@ static int report_volume(void *data, int folder, const char *name)
 
 	if (strlen(name) >= MSG_VOLUME_NAME || !volume_name_ok(name))
 		return 0;
-	if (volume_open_folder(folder, name, &fd, &ignored) < 0)
+	int r = volume_open_folder(folder, name, &fd, e->err);
+	/* It is there, and would be taken for lost. */
+	if (r == -EMFILE || r == -ENFILE || r == -ENOMEM)
+		return r;
+	if (r < 0)
 		return 0;
 	if (read_tenant(fd, name, &tenant, &ignored) < 0)
 		tenant = 0;
@@ -469,7 +474,7 @@ static int report_volume(void *data, int folder, const char *name)
 int volume_each(struct volumes *v, void (*each)(void *data, const char *name, uint32_t tenant),
 		void *data, struct err *err)
 {
-	struct each_volume e = { each, data };
+	struct each_volume e = { each, data, err };
 
 	return volume_scan(v->volumes_fd, report_volume, &e, err);
 }

@@ -109,7 +109,8 @@ int volume_sweep(struct volumes *v, struct err *err);
  * plain directories, which have neither a counter nor a limit. *ret_limit 0: no limit. */
 int volume_stat(struct volumes *v, const char *name, uint64_t *ret_used, uint64_t *ret_limit,
 		struct err *err);
-/* Calls each finished volume once; tenant 0 when it carries no tenant number. */
+/* Calls each finished volume once; tenant 0 when it carries no tenant number. One that cannot be
+ * looked at for want of descriptors or memory is an error; one that is broken is left out. */
 int volume_each(struct volumes *v, void (*each)(void *data, const char *name, uint32_t tenant),
 		void *data, struct err *err);
 int volumes_space(struct volumes *v, uint64_t *ret_bytes, uint64_t *ret_free, struct err *err);
