@@ -829,9 +829,15 @@ static void what_a_child_made_before_it_died_is_counted(void **state)
 		memcpy(&body, msg.body, sizeof(body));
 		made = ours && body.code == EIO;
 		assert_true(exists(B));
-		assert_int_equal(promised(), 3 * LIMIT);
+		/* Where the maker lived and found ours in its place, nobody has promised it. */
+		bool unpromised = ours && body.code == EEXIST;
+		assert_int_equal(promised(), (unpromised ? 2 : 3) * LIMIT);
 		ask_about(DL_VOLUME_DELETE, 12, B);
 		done(12, 0);
+		if (unpromised) {
+			end_sweeper();
+			start_sweeper(); /* counts what there is */
+		}
 		assert_int_equal(promised(), 2 * LIMIT);
 	}
 	assert_true(made);
