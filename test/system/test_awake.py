@@ -15,8 +15,8 @@ sys.path.insert(0, %r)
 import awake
 def both():
     return awake.seconds(), time.monotonic()
-print("ready", flush=True)
 began = both()
+print("ready", flush=True)
 %s
 print(*(b - a for a, b in zip(began, both())))
 """
@@ -32,9 +32,18 @@ def run(code):
     )
 
 
+# Up to 10 s: the machine may stand still in this one, too.
+WAIT = """
+for _ in range(100):
+    time.sleep(0.1)
+    if awake.seconds() - began[0] > 0.3:
+        break
+"""
+
+
 def test_what_was_waited_counts():
-    out = run("time.sleep(1); sys.stdin.read()").communicate("")[0].split()
-    assert float(out[1]) > 0.3
+    out = run(WAIT).communicate("")[0].split()
+    assert float(out[-2]) > 0.3
 
 
 def test_what_nothing_ran_in_does_not():
@@ -45,10 +54,10 @@ def test_what_nothing_ran_in_does_not():
         os.kill(process.pid, signal.SIGCONT)
         out, _ = process.communicate("\n")
     counted, passed = map(float, out.split())
-    assert counted < 0.9 and passed >= 1
+    assert passed >= 1 and passed - counted > 0.9
 
 
 def test_the_child_of_a_fork_counts_too():
-    code = "import os\nif os.fork(): os.wait(); sys.exit()\nbegan = both(); time.sleep(1)"
-    out = run(code).communicate("")[0].split()
+    code = "import os\nif os.fork(): os.wait(); sys.exit()\nbegan = both()\n"
+    out = run(code + WAIT).communicate("")[0].split()
     assert float(out[-2]) > 0.3
