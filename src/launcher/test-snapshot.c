@@ -118,17 +118,35 @@ static void sync_all(void)
 	assert_int_equal(ioctl(v.root_fd, BTRFS_IOC_SYNC), 0);
 }
 
-static int count_groups(void)
+/* Where the kernel tells of quota groups. */
+static void path_of_groups(char path[static 128])
 {
 	struct btrfs_ioctl_fs_info_args info = { 0 };
-	char path[128] = "/sys/fs/btrfs/";
-	int n = 0;
 
 	assert_int_equal(ioctl(v.root_fd, BTRFS_IOC_FS_INFO, &info), 0);
+	snprintf(path, 128, "/sys/fs/btrfs/");
 	for (int i = 0; i < 16; i++)
 		snprintf(path + strlen(path), 8,
 			 i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x", info.fsid[i]);
 	snprintf(path + strlen(path), 16, "/qgroups");
+}
+
+/* If it did not, no limit would hold. */
+static void kernel_keeps_count(void)
+{
+	char path[128];
+
+	path_of_groups(path);
+	snprintf(path + strlen(path), 16, "/inconsistent");
+	assert_int_equal(file_is(path, "0\n"), 0);
+}
+
+static int count_groups(void)
+{
+	char path[128];
+	int n = 0;
+
+	path_of_groups(path);
 	DIR *dir = opendir(path);
 	assert_non_null(dir);
 	for (struct dirent *e; (e = readdir(dir));)
@@ -150,6 +168,7 @@ static void groups_go(void)
 			;
 		ok(more);
 		left = count_groups();
+		kernel_keeps_count();
 		if (left == 1 + names_in(v.volumes_fd))
 			return;
 		nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
@@ -488,6 +507,27 @@ static void all_groups_go_with_the_last_snapshot(void **state)
 	groups_go();
 }
 
+/* What a tree held is taken off its group some time after it is gone itself. */
+static void a_group_goes_only_when_it_is_empty(void **state)
+{
+	int more;
+
+	need_host();
+	for (int i = 0; i < 30; i++) {
+		ok(create(A, TENANT, LIMIT));
+		assert_int_equal(as_tenant(A, write_one), 0);
+		sync_all();
+		ok(volume_mark_deleted(&v, A, &err));
+		delete_all();
+		sync_all();
+		do {
+			more = volume_sweep(&v, &err);
+			ok(more);
+		} while (more || count_groups() != 1);
+		kernel_keeps_count();
+	}
+}
+
 static void with_full_qgroups(void **state)
 {
 	struct volumes saved = v;
@@ -504,6 +544,7 @@ static void with_full_qgroups(void **state)
 		a_full_workspace_can_be_copied,
 		a_limit_can_be_changed,
 		all_groups_go_with_the_last_snapshot,
+		a_group_goes_only_when_it_is_empty,
 	};
 	for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
 		tests[i](NULL);

@@ -483,8 +483,18 @@ static bool session_exists(struct volumes *v, uint64_t group)
 	return faccessat(v->volumes_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
+/* What a tree held is taken off its group when the transaction ends in which the cleaner was done.
+ * Full qgroups would let the group go before that, and be inconsistent from then on. */
+static bool group_is_empty(const struct item *item)
+{
+	struct btrfs_qgroup_info_item info;
+
+	memcpy(&info, item->data, sizeof(info));
+	return !info.rfer;
+}
+
 /* Groups of trees come first in the order of numbers, then those of sessions, then those of
- * tenants. What still has members or bytes is EBUSY and stays for another round. */
+ * tenants. What still has bytes, or members (EBUSY), stays for another round. */
 static int btrfs_sweep(struct volumes *v, struct err *err)
 {
 	struct search s;
@@ -507,7 +517,7 @@ static int btrfs_sweep(struct volumes *v, struct err *err)
 					      : 0;
 		if (used < 0)
 			return used;
-		if (!used)
+		if (!used && group_is_empty(&item))
 			group_change(v->root_fd, id, false);
 		v->sweep_at = id + 1;
 	}
