@@ -162,12 +162,10 @@ def test_airlockd_may_be_killed_and_comes_back(ours):
         session = server.create()
         server.post("/v1/sessions/%s/write" % session, {"path": "a", "content": "kept"})
         for _ in range(5):
-            (pid,) = server.process_of("airlockd")
+            pid = server.wait_for_child("airlockd")
             os.kill(pid, signal.SIGKILL)
-            harness.wait_until(
-                lambda: server.process_of("airlockd") not in ([], [pid]) and healthy(server),
-                "airlockd is back",
-            )
+            server.wait_for_child("airlockd", but=pid)
+            harness.wait_until(lambda: healthy(server), "airlockd is back")
             answer = server.get("/v1/sessions/%s/read?path=a" % session)
             assert answer.json["content"] == "kept"
             assert server.exec(session, "cat a")["stdout"] == "kept"
@@ -192,8 +190,7 @@ def test_no_command_outlives_a_killed_airlockd_unowned():
         )
         thread.start()
         harness.wait_until(lambda: "orphan" in names(server), "it runs")
-        (pid,) = server.process_of("airlockd")
-        os.kill(pid, signal.SIGKILL)
+        os.kill(server.wait_for_child("airlockd"), signal.SIGKILL)
         thread.join()
         harness.wait_until(lambda: healthy(server), "airlockd is back")
         harness.within(lambda: "orphan" not in names(server), 20, "the command ended")
@@ -388,7 +385,7 @@ def test_two_thousand_commands_leak_nothing(ours):
             lambda: not server.get("/v1/usage").json["commands_running"], "quiet"
         )
         before = harness.Inventory(server)
-        (pid,) = server.process_of("airlockd")
+        pid = server.wait_for_child("airlockd")
         rss = harness.rss_kib(pid)
         round_of(LEAK_COMMANDS, 4)
 
@@ -596,7 +593,7 @@ def sweeper_dies_over_a_request(what):
     airlockd's own."""
     server = fresh().start()
     path = "/v1/sessions"
-    (sweeper,) = server.process_of("airlock-sweeper")
+    sweeper = server.wait_for_child("airlock-sweeper")
     began = time.monotonic()
     session = server.create()
     if what == "snapshot":
@@ -641,7 +638,7 @@ def test_many_tenants_at_once():
             session = server.create(key)
             for _ in range(4):
                 assert server.exec(session, "echo ok", key=key)["stdout"] == "ok\n"
-        builder = server.process_of("airlock-builder")[0]
+        builder = server.wait_for_child("airlock-builder")
         assert len(os.listdir("/proc/%d/fd" % builder)) > 1024, "too few to test anything"
         assert server.exec(session, "ulimit -n", key=key)["stdout"] == "1024\n"
     finally:
@@ -682,18 +679,13 @@ def test_slots_that_a_killed_builder_made_are_cleared_away():
                 empty.add(slot)
         return found, empty.difference(*found.values())
 
-    def builder():
-        """Alone: what it is making has its name for a moment."""
-        found = server.process_of("airlock-builder")
-        return found[0] if len(found) == 1 else None
-
     try:
         while len(owners()[0]) < SLOTS:
             use_some(4)
         before = owners()
-        pid = harness.wait_until(builder, "a builder")
+        pid = server.wait_for_child("airlock-builder")
         os.kill(pid, signal.SIGKILL)
-        harness.wait_until(lambda: builder() not in (None, pid), "another builder")
+        server.wait_for_child("airlock-builder", but=pid)
         use_some(16)
         harness.wait_until(
             lambda: all(len(tenants) == 1 for tenants in owners()[0].values()),

@@ -238,7 +238,7 @@ def test_the_posture_of_the_api_agrees(shared_server, running):
 
 
 def test_airlockd_has_no_privilege(shared_server):
-    (pid,) = shared_server.process_of("airlockd")
+    pid = shared_server.wait_for_child("airlockd")
     status = harness.proc_status(pid)
     import pwd
 

@@ -190,9 +190,9 @@ def test_a_database_that_is_held_is_refused(state):
 
 
 def kill_airlockd(server):
-    (pid,) = server.process_of("airlockd")
+    pid = server.wait_for_child("airlockd")
     os.kill(pid, signal.SIGKILL)
-    harness.wait_until(lambda: server.process_of("airlockd") != [pid], "it is dead")
+    harness.wait_until(lambda: server.child("airlockd") != pid, "it is dead")
 
 
 def sentences(server):
