@@ -443,7 +443,8 @@ def test_health_is_quick_under_load(server):
     times = []
     try:
         end = time.monotonic() + 6
-        while time.monotonic() < end:
+        # So many that a hundredth is more than one or two, however slow the machine is.
+        while time.monotonic() < end or len(times) < 300:
             began = awake.seconds()
             assert server.get("/healthz", key=None).status == 200
             times.append(awake.seconds() - began)
@@ -489,6 +490,9 @@ def test_parallel_creates_and_deletes(server):
 
 
 def test_a_delete_with_a_command_running(server):
+    harness.wait_until(
+        lambda: not server.get("/v1/usage").json["commands_running"], "no other test's runs"
+    )
     session = server.create()
     with harness.in_background(
         server.post, "/v1/sessions/%s/exec" % session,
@@ -505,35 +509,38 @@ def test_a_delete_with_a_command_running(server):
 
 
 def test_a_client_that_hangs_up_does_not_end_its_command(server, session):
-    body = b'{"command": "until [ -e go ]; do sleep 0.1; done; sleep 0.5; touch done", '
+    body = b'{"command": "touch begun; until [ -e go ]; do sleep 0.1; done; sleep 0.5; touch done", '
     body += b'"timeout_seconds": 60}'
+
+    def files():
+        return server.exec(session, "ls")["stdout"].split()
+
     with server.connect() as s:
         s.sendall(
             b"POST /v1/sessions/%s/exec HTTP/1.1\r\nHost: x\r\nX-API-Key: %s\r\n"
             b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s"
             % (session.encode(), KEYS["a"].encode(), len(body), body)
         )
-        harness.wait_until(
-            lambda: server.get("/v1/usage").json["commands_running"] == 1, "it runs"
-        )
+        harness.wait_until(lambda: files() == ["begun"], "it runs")
     server.exec(session, "touch go")
-    harness.wait_until(
-        lambda: server.exec(session, "ls")["stdout"] == "done\ngo\n", "it ran to its end"
-    )
+    harness.wait_until(lambda: files() == ["begun", "done", "go"], "it ran to its end")
 
 
 def test_keep_alive_and_pipelining(server):
     one = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
-    with server.connect() as s:
+    with server.connect() as s, s.makefile("rb") as answers:
+
+        def check_answer():
+            assert answers.readline() == b"HTTP/1.1 200 OK\r\n"
+            head = harness.http.client.parse_headers(answers)
+            body = answers.read(int(head["Content-Length"]))
+            assert harness.json.loads(body)["status"] == "healthy"
+
         s.sendall(one * 100)
-        got = b""
-        while got.count(b'"status": "healthy"') + got.count(b'"status":"healthy"') < 100:
-            piece = s.recv(65536)
-            assert piece, got[-300:]
-            got += piece
-        assert got.count(b"HTTP/1.1 200") == 100
+        for _ in range(100):
+            check_answer()
         s.sendall(one)
-        assert b"200" in s.recv(65536)
+        check_answer()
 
 
 def test_expect_100_continue(server):
@@ -599,6 +606,9 @@ def sweeper_dies_over_a_request(what):
     if what == "snapshot":
         path += "/%s/snapshots" % session
     os.kill(sweeper, signal.SIGSTOP)
+    harness.wait_until(
+        lambda: harness.proc_status(sweeper)["State"][0] in "tT", "it stands still"
+    )
     with harness.in_background(server.post, path, {}) as result:
         harness.wait_until(lambda: data_waits(sweeper), "something has come to the sweeper")
         is_it = time.monotonic() - began < FRESH_SECONDS
@@ -688,12 +698,10 @@ def test_slots_that_a_killed_builder_made_are_cleared_away():
         server.wait_for_child("airlock-builder", but=pid)
         use_some(16)
         harness.wait_until(
-            lambda: all(len(tenants) == 1 for tenants in owners()[0].values()),
-            "each slot is one tenant's",
+            lambda: all(len(tenants) == 1 for tenants in owners()[0].values()) and not owners()[1],
+            "each slot is one tenant's, and each tenant has one",
         )
-        after = owners()
-        assert not after[1]
-        assert after != before, "no slot went to another tenant"
+        assert owners() != before, "no slot went to another tenant"
     finally:
         server.stop()
     server.release()

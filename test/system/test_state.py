@@ -176,7 +176,7 @@ def test_a_database_of_its_own_is_named(state):
 @contextlib.contextmanager
 def holder(folder, how="BEGIN IMMEDIATE"):
     """What somebody with an sqlite3 shell does."""
-    db = sqlite3.connect(database(folder), isolation_level=None)
+    db = sqlite3.connect(database(folder), timeout=60, isolation_level=None)
     db.execute(how)
     yield
     db.execute("ROLLBACK")
