@@ -382,6 +382,21 @@ class Server:
     def process_of(self, name):
         return [pid for pid, comm, _ in self.processes() if comm == name[:15]]
 
+    def child(self, name):
+        """Pid of the launcher's own child of that name. None: it is not there, or not the only one; a
+        sandbox has its builder's name until it has become one, and half-built outlives it."""
+        ours = [pid for pid in self.process_of(name) if parent_of(pid) == self.process.pid]
+        return ours[0] if len(ours) == 1 else None
+
+    def wait_for_child(self, name, but=None):
+        """but: one that is not meant any more."""
+
+        def found():
+            pid = self.child(name)
+            return pid if pid != but else None
+
+        return wait_until(found, "there is one " + name)
+
     # ---- Asking ----
 
     def request(self, method, path, body=None, key=KEYS["a"], headers=None, timeout=100, raw=None):
@@ -558,6 +573,13 @@ def proc_status(pid):
             name, _, value = line.partition(":")
             fields[name] = value.strip()
     return fields
+
+
+def parent_of(pid):
+    """None when it is gone."""
+    with contextlib.suppress(OSError):
+        return int(proc_status(pid)["PPid"])
+    return None
 
 
 def all_pids():

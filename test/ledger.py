@@ -88,23 +88,13 @@ class Ledger:
         shutil.rmtree(self.root, ignore_errors=True)
 
     def pid_of(self, process):
-        """Of a process of the server by its name; the launcher's own child, not a child of that. None:
-        it is not there, or a sandbox that has its name until it has become one is."""
+        """Of a process of the server by its name, or None (harness.Server.child)."""
         if process == "launcher":
             return self.server.process.pid
-        named = self.server.process_of(
-            process if process == "airlockd" else "airlock-" + process
-        )
-        ours = [pid for pid in named if self._is_child(pid)]
-        return ours[0] if len(ours) == 1 else None
+        return self.server.child(process if process == "airlockd" else "airlock-" + process)
 
     def wait_for_pid(self, process):
         return harness.wait_until(lambda: self.pid_of(process), "there is a " + process)
-
-    def _is_child(self, pid):
-        with contextlib.suppress(OSError):
-            return int(harness.proc_status(pid)["PPid"]) == self.server.process.pid
-        return False
 
     def ready(self):
         """Whether it answers, and every process of it is there."""

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The clock of the upper bounds counts what was waited, and not what nothing ran in."""
 
+import ctypes
 import os
 import signal
 import subprocess
@@ -52,6 +53,25 @@ def test_what_nothing_ran_in_does_not():
         os.kill(process.pid, signal.SIGSTOP)
         time.sleep(1)
         os.kill(process.pid, signal.SIGCONT)
+        out, _ = process.communicate("\n")
+    counted, passed = map(float, out.split())
+    assert passed >= 1 and passed - counted > 0.9
+
+
+def ptrace(request, thread):
+    assert ctypes.CDLL(None).ptrace(request, thread, None, None) == 0
+
+
+def test_what_nothing_ran_in_on_one_processor_does_not():
+    attach, detach, wall = 16, 17, 0x40000000
+    with run("sys.stdin.readline()") as process:
+        assert process.stdout.readline() == "ready\n"
+        # Each but the first is one of the clock's.
+        thread = max(map(int, os.listdir("/proc/%d/task" % process.pid)))
+        ptrace(attach, thread)
+        os.waitpid(thread, wall)
+        time.sleep(1)
+        ptrace(detach, thread)
         out, _ = process.communicate("\n")
     counted, passed = map(float, out.split())
     assert passed >= 1 and passed - counted > 0.9

@@ -44,12 +44,7 @@ def process_of_role(server, role):
     if role == "hand-over":
         return server.process.pid
 
-    def only_one():
-        # A sandbox that is being built has the builder's name until init is exec'd.
-        found = server.process_of("airlock-" + role)
-        return len(found) == 1 and found
-
-    return harness.wait_until(only_one, "one " + role)[0]
+    return server.wait_for_child("airlock-" + role)
 
 
 def run_all(server, role, number, start=1, **session):
@@ -108,7 +103,8 @@ def test_every_call_of_a_build_and_of_init_fails_once(faulty):
 def test_every_call_of_a_build_with_egress_fails_once(faulty_egress):
     """Routes, listening sockets and the all-ports catch among them: a sandbox has all or is none."""
     server = faulty_egress
-    (gateway,) = harness.wait_until(lambda: server.process_of("airlock-gateway"), "a gateway")
+    harness.wait_until(lambda: server.get("/healthz").json["status"] == "healthy", "it is ready")
+    gateway = server.wait_for_child("airlock-gateway")
 
     def descriptors():
         return [len(os.listdir("/proc/%d/fd" % pid)) for pid in (gateway, server.process.pid)]
@@ -127,7 +123,7 @@ def test_every_call_of_a_build_with_egress_fails_once(faulty_egress):
         return in_gateway == 0 and in_launcher % 4 == 0
 
     harness.wait_until(none_left, "%r as before, now %r" % (before, descriptors()))
-    assert server.process_of("airlock-gateway") == [gateway]
+    assert server.child("airlock-gateway") == gateway
 
 
 def test_every_call_of_a_hand_over_with_egress_fails_once(faulty_egress):

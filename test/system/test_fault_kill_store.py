@@ -38,10 +38,11 @@ class Ground:
         self.ledger.run(self.session, "touch log")
         self.tenants = 0
         # Commands that were answered, and those whose answer nobody has seen.
-        self.counted, self.unknown = self.commands(), 0
+        usage = self.usage()
+        self.month, self.counted, self.unknown = usage["period"], usage["commands"], 0
 
-    def commands(self):
-        return self.ledger.ask("GET", "/v1/usage").json["month"]["commands"]
+    def usage(self):
+        return self.ledger.ask("GET", "/v1/usage").json["month"]
 
     def new_tenant(self):
         self.tenants += 1
@@ -167,10 +168,13 @@ class Command(Operation):
             elif outcome not in ((None, CUT_OFF), (None, None)):
                 assert outcome in [(end, None) for end in self.ends]
             assert entry["exit_code"] != 3 or runs == "1"
-        counted = self.ground.commands()
-        assert 0 <= counted - self.ground.counted <= self.ground.unknown, (
-            counted, self.ground.counted, self.ground.unknown)
-        self.ground.counted, self.ground.unknown = counted, 0
+        usage = self.ground.usage()
+        counted = usage["commands"]
+        # In a new month they begin anew.
+        assert usage["period"] != self.ground.month or (
+            0 <= counted - self.ground.counted <= self.ground.unknown
+        ), (counted, self.ground.counted, self.ground.unknown)
+        self.ground.month, self.ground.counted, self.ground.unknown = usage["period"], counted, 0
 
 
 PAIRS = [(Operate, "airlockd"), (Rotate, "airlockd"), (Command, "airlockd"), (Command, "launcher")]

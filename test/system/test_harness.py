@@ -16,8 +16,7 @@ def test_a_directory_with_a_workspace_that_a_stop_left_is_not_handed_out_again()
     server = harness.Server().start()
     server.create()
     # Nobody deletes it when the server stops, nor can be waited for so long.
-    (sweeper,) = server.process_of("airlock-sweeper")
-    os.kill(sweeper, signal.SIGSTOP)
+    os.kill(server.wait_for_child("airlock-sweeper"), signal.SIGSTOP)
     server.stop()
     server.release()
     with harness.Server() as other:

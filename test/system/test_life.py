@@ -162,12 +162,10 @@ def test_airlockd_may_be_killed_and_comes_back(ours):
         session = server.create()
         server.post("/v1/sessions/%s/write" % session, {"path": "a", "content": "kept"})
         for _ in range(5):
-            (pid,) = server.process_of("airlockd")
+            pid = server.wait_for_child("airlockd")
             os.kill(pid, signal.SIGKILL)
-            harness.wait_until(
-                lambda: server.process_of("airlockd") not in ([], [pid]) and healthy(server),
-                "airlockd is back",
-            )
+            server.wait_for_child("airlockd", but=pid)
+            harness.wait_until(lambda: healthy(server), "airlockd is back")
             answer = server.get("/v1/sessions/%s/read?path=a" % session)
             assert answer.json["content"] == "kept"
             assert server.exec(session, "cat a")["stdout"] == "kept"
@@ -192,8 +190,7 @@ def test_no_command_outlives_a_killed_airlockd_unowned():
         )
         thread.start()
         harness.wait_until(lambda: "orphan" in names(server), "it runs")
-        (pid,) = server.process_of("airlockd")
-        os.kill(pid, signal.SIGKILL)
+        os.kill(server.wait_for_child("airlockd"), signal.SIGKILL)
         thread.join()
         harness.wait_until(lambda: healthy(server), "airlockd is back")
         harness.within(lambda: "orphan" not in names(server), 20, "the command ended")
@@ -388,7 +385,7 @@ def test_two_thousand_commands_leak_nothing(ours):
             lambda: not server.get("/v1/usage").json["commands_running"], "quiet"
         )
         before = harness.Inventory(server)
-        (pid,) = server.process_of("airlockd")
+        pid = server.wait_for_child("airlockd")
         rss = harness.rss_kib(pid)
         round_of(LEAK_COMMANDS, 4)
 
@@ -446,7 +443,8 @@ def test_health_is_quick_under_load(server):
     times = []
     try:
         end = time.monotonic() + 6
-        while time.monotonic() < end:
+        # So many that a hundredth is more than one or two, however slow the machine is.
+        while time.monotonic() < end or len(times) < 300:
             began = awake.seconds()
             assert server.get("/healthz", key=None).status == 200
             times.append(awake.seconds() - began)
@@ -492,6 +490,9 @@ def test_parallel_creates_and_deletes(server):
 
 
 def test_a_delete_with_a_command_running(server):
+    harness.wait_until(
+        lambda: not server.get("/v1/usage").json["commands_running"], "no other test's runs"
+    )
     session = server.create()
     with harness.in_background(
         server.post, "/v1/sessions/%s/exec" % session,
@@ -508,35 +509,38 @@ def test_a_delete_with_a_command_running(server):
 
 
 def test_a_client_that_hangs_up_does_not_end_its_command(server, session):
-    body = b'{"command": "until [ -e go ]; do sleep 0.1; done; sleep 0.5; touch done", '
+    body = b'{"command": "touch begun; until [ -e go ]; do sleep 0.1; done; sleep 0.5; touch done", '
     body += b'"timeout_seconds": 60}'
+
+    def files():
+        return server.exec(session, "ls")["stdout"].split()
+
     with server.connect() as s:
         s.sendall(
             b"POST /v1/sessions/%s/exec HTTP/1.1\r\nHost: x\r\nX-API-Key: %s\r\n"
             b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s"
             % (session.encode(), KEYS["a"].encode(), len(body), body)
         )
-        harness.wait_until(
-            lambda: server.get("/v1/usage").json["commands_running"] == 1, "it runs"
-        )
+        harness.wait_until(lambda: files() == ["begun"], "it runs")
     server.exec(session, "touch go")
-    harness.wait_until(
-        lambda: server.exec(session, "ls")["stdout"] == "done\ngo\n", "it ran to its end"
-    )
+    harness.wait_until(lambda: files() == ["begun", "done", "go"], "it ran to its end")
 
 
 def test_keep_alive_and_pipelining(server):
     one = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
-    with server.connect() as s:
+    with server.connect() as s, s.makefile("rb") as answers:
+
+        def check_answer():
+            assert answers.readline() == b"HTTP/1.1 200 OK\r\n"
+            head = harness.http.client.parse_headers(answers)
+            body = answers.read(int(head["Content-Length"]))
+            assert harness.json.loads(body)["status"] == "healthy"
+
         s.sendall(one * 100)
-        got = b""
-        while got.count(b'"status": "healthy"') + got.count(b'"status":"healthy"') < 100:
-            piece = s.recv(65536)
-            assert piece, got[-300:]
-            got += piece
-        assert got.count(b"HTTP/1.1 200") == 100
+        for _ in range(100):
+            check_answer()
         s.sendall(one)
-        assert b"200" in s.recv(65536)
+        check_answer()
 
 
 def test_expect_100_continue(server):
@@ -596,12 +600,15 @@ def sweeper_dies_over_a_request(what):
     airlockd's own."""
     server = fresh().start()
     path = "/v1/sessions"
-    (sweeper,) = server.process_of("airlock-sweeper")
+    sweeper = server.wait_for_child("airlock-sweeper")
     began = time.monotonic()
     session = server.create()
     if what == "snapshot":
         path += "/%s/snapshots" % session
     os.kill(sweeper, signal.SIGSTOP)
+    harness.wait_until(
+        lambda: harness.proc_status(sweeper)["State"][0] in "tT", "it stands still"
+    )
     with harness.in_background(server.post, path, {}) as result:
         harness.wait_until(lambda: data_waits(sweeper), "something has come to the sweeper")
         is_it = time.monotonic() - began < FRESH_SECONDS
@@ -641,7 +648,7 @@ def test_many_tenants_at_once():
             session = server.create(key)
             for _ in range(4):
                 assert server.exec(session, "echo ok", key=key)["stdout"] == "ok\n"
-        builder = server.process_of("airlock-builder")[0]
+        builder = server.wait_for_child("airlock-builder")
         assert len(os.listdir("/proc/%d/fd" % builder)) > 1024, "too few to test anything"
         assert server.exec(session, "ulimit -n", key=key)["stdout"] == "1024\n"
     finally:
@@ -682,26 +689,19 @@ def test_slots_that_a_killed_builder_made_are_cleared_away():
                 empty.add(slot)
         return found, empty.difference(*found.values())
 
-    def builder():
-        """Alone: what it is making has its name for a moment."""
-        found = server.process_of("airlock-builder")
-        return found[0] if len(found) == 1 else None
-
     try:
         while len(owners()[0]) < SLOTS:
             use_some(4)
         before = owners()
-        pid = harness.wait_until(builder, "a builder")
+        pid = server.wait_for_child("airlock-builder")
         os.kill(pid, signal.SIGKILL)
-        harness.wait_until(lambda: builder() not in (None, pid), "another builder")
+        server.wait_for_child("airlock-builder", but=pid)
         use_some(16)
         harness.wait_until(
-            lambda: all(len(tenants) == 1 for tenants in owners()[0].values()),
-            "each slot is one tenant's",
+            lambda: all(len(tenants) == 1 for tenants in owners()[0].values()) and not owners()[1],
+            "each slot is one tenant's, and each tenant has one",
         )
-        after = owners()
-        assert not after[1]
-        assert after != before, "no slot went to another tenant"
+        assert owners() != before, "no slot went to another tenant"
     finally:
         server.stop()
     server.release()

@@ -81,12 +81,12 @@ def test_a_broken_file_changes_nothing_and_says_so(by_file, content):
     write(path, content)
     reload(server, "limits_refused")
     assert limit(server) == 7
-    (pid,) = server.process_of("airlockd")
+    pid = server.wait_for_child("airlockd")
     os.kill(pid, signal.SIGKILL)
 
     def back():
         with contextlib.suppress(OSError, harness.http.client.HTTPException):
-            return server.process_of("airlockd") not in ([], [pid]) and limit(server) == 7
+            return server.child("airlockd") not in (None, pid) and limit(server) == 7
 
     harness.wait_until(back, "airlockd is back with the limits that were taken")
 

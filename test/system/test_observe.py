@@ -73,16 +73,11 @@ def asked(port, request):
 # ---- Health ------------------------------------------------------------------------------------
 
 
-def only(server, name):
-    found = server.process_of(name)
-    return len(found) == 1 and found
-
-
 def kill_twice(server, name):
     """A process that ended within a second of its start is started a second after that. So whoever comes
     to look within that second sees nothing of it; who was too late does this again."""
     for _ in range(2):
-        (pid,) = harness.wait_until(lambda: only(server, name), "there is one")
+        pid = server.wait_for_child(name)
         os.kill(pid, 9)
         harness.wait_until(lambda: pid not in server.process_of(name), "it is gone")
 
@@ -318,9 +313,9 @@ def test_only_metrics_are_answered_there_and_nowhere_else(measured):
 
 
 def test_the_socket_outlives_airlockd(measured):
-    (pid,) = measured.process_of("airlockd")
+    pid = measured.wait_for_child("airlockd")
     os.kill(pid, 9)
-    harness.wait_until(lambda: measured.process_of("airlockd") not in ([], [pid]), "a new airlockd")
+    measured.wait_for_child("airlockd", but=pid)
     # It waits in the listener meanwhile and is refused by nobody.
     assert scraped(measured).value("airlock_exec_total", outcome="ok") == 0
 
@@ -335,7 +330,7 @@ def test_a_port_that_is_taken_stops_the_start():
 
 
 def test_without_the_variable_nobody_listens(server):
-    (pid,) = server.process_of("airlockd")
+    pid = server.wait_for_child("airlockd")
     inodes = set()
     for fd in os.listdir("/proc/%d/fd" % pid):
         # One that is just closed is none.
@@ -372,9 +367,7 @@ def test_attempts_to_reach_something_are_counted():
             # Sums do not begin anew with a new gateway, nor with a new airlockd.
             old = world.gateway
             os.kill(old, 9)
-            harness.wait_until(
-                lambda: world.server.process_of("airlock-gateway") not in ([], [old]), "a new gateway"
-            )
+            world.server.wait_for_child("airlock-gateway", but=old)
             assert counted() == (2, 3)
             world.reach(session, ["proxy", {"authority": "evil.test:443"}])
             harness.wait_until(lambda: counted() == (2, 4), "one more is counted")

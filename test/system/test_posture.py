@@ -8,6 +8,7 @@ import contextlib
 import glob
 import os
 import re
+import signal
 
 import pytest
 
@@ -40,12 +41,18 @@ LIMITS = {
 
 
 @pytest.fixture(scope="module")
-def running(shared_server):
-    """(pid on the host of a tenant's process that runs, its session). It is there for all tests: a command
-    lasts a minute at most."""
+def home(shared_server):
     session = shared_server.create()
+    yield session
+    shared_server.delete("/v1/sessions/" + session)
+
+
+@pytest.fixture
+def running(shared_server, home):
+    """(pid on the host of a tenant's process that runs, its session). A command lasts a minute at most, so
+    each test has one of its own."""
     command = "cp /bin/sleep measured; exec ./measured 58"
-    with harness.in_background(shared_server.exec, session, command, 60):
+    with harness.in_background(shared_server.exec, home, command, 60):
 
         def find():
             for pid, name in harness.tenant_processes(shared_server.number):
@@ -55,10 +62,10 @@ def running(shared_server):
 
         pid = harness.wait_until(find, "the command runs")
         try:
-            yield pid, session
+            yield pid, home
         finally:
-            # Ends with its session.
-            shared_server.delete("/v1/sessions/" + session)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
 
 def link(pid, name):
@@ -238,7 +245,7 @@ def test_the_posture_of_the_api_agrees(shared_server, running):
 
 
 def test_airlockd_has_no_privilege(shared_server):
-    (pid,) = shared_server.process_of("airlockd")
+    pid = shared_server.wait_for_child("airlockd")
     status = harness.proc_status(pid)
     import pwd
 

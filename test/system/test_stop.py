@@ -120,14 +120,15 @@ def command_line(server, *words):
 
 
 def waiting_shells(server):
-    """The pids of the shells of WAITS that wait."""
-    found = []
+    """The pids of the shells of WAITS that wait. Not what becomes their sleep, which heeds the signal, too,
+    until it has forgotten that it was a shell."""
+    found = {}
     for pid, name in harness.tenant_processes(server.number):
         with contextlib.suppress(OSError):
-            caught = int(harness.proc_status(pid)["SigCgt"], 16)
-            if name == "bash" and caught & 1 << (signal.SIGUSR1 - 1):
-                found.append(pid)
-    return found
+            status = harness.proc_status(pid)
+            if name == "bash" and int(status["SigCgt"], 16) & 1 << (signal.SIGUSR1 - 1):
+                found[pid] = int(status["PPid"])
+    return [pid for pid, parent in found.items() if parent not in found]
 
 
 def waiting_shell(server):
@@ -218,8 +219,7 @@ def test_an_airlockd_that_ends_while_it_stops_does_not_come_back():
         with harness.in_background(server.exec, session, WAITS, 55) as result:
             harness.wait_until(lambda: waiting_shell(server), "it waits")
             term(server)
-            (daemon,) = server.process_of("airlockd")
-            os.kill(daemon, signal.SIGKILL)
+            os.kill(server.wait_for_child("airlockd"), signal.SIGKILL)
             server.process.wait(60)
         assert isinstance(result[0], (OSError, http.client.HTTPException))
         assert len(events(server, "serving")) == 1
@@ -354,6 +354,9 @@ class AtTerminal(harness.Server):
         os.close(self.terminal)
 
 
+ROLES = ("airlockd", "airlock-builder", "airlock-sweeper")
+
+
 def test_ctrl_c_of_a_terminal_lets_commands_end_too():
     """The terminal signals every process of its foreground group."""
     why = harness.runnable()
@@ -363,11 +366,11 @@ def test_ctrl_c_of_a_terminal_lets_commands_end_too():
         session = server.create()
         with harness.in_background(server.exec, session, WAITS, 55) as result:
             shell = harness.wait_until(lambda: waiting_shell(server), "it waits")
-            pids = set(server.processes())
+            roles = {name: server.wait_for_child(name) for name in ROLES}
             os.write(server.terminal, b"\x03")
             harness.wait_until(lambda: events(server, "stopping"), "it stops")
             assert server.get("/healthz", key=None).status == 503
-            assert {name for _, name, _ in pids} <= {name for _, name, _ in server.processes()}
+            assert {name: server.wait_for_child(name) for name in ROLES} == roles
             os.kill(shell, signal.SIGUSR1)
         assert result[0]["stdout"] == "done\n"
         assert server.process.wait(60) == 0
