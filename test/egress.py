@@ -290,12 +290,16 @@ class World:
             self.server.state_dir, "egress"
         )
 
-    def lines(self, session):
+    def text(self, session):
         path = os.path.join(self.log_dir, session + ".jsonl")
         if not os.path.exists(path):
-            return []
+            return ""
         with open(path, encoding="ascii") as file:
-            return file.read().splitlines()
+            return file.read()
+
+    def lines(self, session):
+        """Those that are whole: ext4 shows what is just being written page by page."""
+        return self.text(session).split("\n")[:-1]
 
     def logged(self, session):
         """Events by the file."""

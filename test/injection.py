@@ -40,23 +40,37 @@ def is_alive(pid):
 class Injection:
     def __init__(self, pid, n, *action):
         words = [INJECT, str(pid), str(n), *map(str, action)]
-        self.process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
-        self._said = []
-        line = self.process.stdout.readline()
-        assert line == "attached\n", (words, line)
+        self.process = subprocess.Popen(words, stdout=subprocess.PIPE)
+        # Nothing else may read it: what it says next may have come with what is waited for.
+        self._said = b""
+        while b"\n" not in self._said and self._read():
+            pass
+        assert self._lines()[:1] == ["attached"], (words, self._said)
+
+    def _read(self):
+        piece = os.read(self.process.stdout.fileno(), 4096)
+        self._said += piece
+        return piece
+
+    def _lines(self):
+        return self._said.decode().split("\n")[:-1]
+
+    def _hits(self):
+        return [line for line in self._lines() if line.startswith("injected")]
 
     def has_hit(self):
         """Whether the n-th call was made by now."""
-        if not self._said and select.select([self.process.stdout], [], [], 0)[0]:
-            self._said.append(self.process.stdout.readline())
-        return any(line.startswith("injected") for line in self._said)
+        while select.select([self.process.stdout], [], [], 0)[0] and self._read():
+            pass
+        return bool(self._hits())
 
     def finish(self):
         """What was hit ("<call> <pid>"), or None when fewer than n calls were made."""
         self.process.terminate()
-        self._said += self.process.stdout.read().splitlines()
+        while self._read():
+            pass
         self.process.stdout.close()
         self.process.wait()
-        self.total = next(int(l.split()[1]) for l in self._said if l.startswith("total"))
-        hit = [line.strip() for line in self._said if line.startswith("injected")]
-        return hit[0][len("injected ") :] if hit else None
+        self.total = next(int(l.split()[1]) for l in self._lines() if l.startswith("total"))
+        hits = self._hits()
+        return hits[0][len("injected ") :] if hits else None

@@ -284,7 +284,10 @@ static void on_timer(uv_timer_t *timer)
 
 	switch (a->state) {
 	case WAIT:
-		proceed(a);
+		if (a->g->named)
+			proceed(a);
+		else
+			set_timer(a, GATEWAY_UNBOUND_MS);
 		break;
 	case FIRST:
 		refuse(a, EGRESS_NOT_TLS, "");

@@ -36,7 +36,8 @@
 #define GATEWAY_HELLO_MS 5000
 #define GATEWAY_DIAL_MS 10000
 #define GATEWAY_IDLE_MS 120000
-/* For the binding of a sandbox whose connection came first. */
+/* For the binding of a sandbox whose connection came first; a gateway that was not told yet which
+ * sessions there are waits longer, for that. */
 #define GATEWAY_UNBOUND_MS 1000
 /* Between two GD_COUNTED. */
 #define GATEWAY_COUNTED_MS 1000

@@ -47,10 +47,12 @@ static unsigned long calls, target;
 static int error_number;
 static bool killing, only_after_exec, done;
 
+/* Also what comes just before waitpid ends it: again in a second. */
 static void on_term(int sig)
 {
 	(void)sig;
 	stop = 1;
+	alarm(1);
 }
 
 static struct tracee *find(pid_t pid)
@@ -201,6 +203,7 @@ int main(int argc, char **argv)
 	}
 	target = strtoul(argv[2], NULL, 10);
 	error_number = (int)strtol(argv[3], NULL, 10);
+	sigaction(SIGALRM, &act, NULL);
 	sigaction(SIGTERM, &act, NULL);
 	if (attach(argv[1]) < 0) {
 		perror("inject: attach");

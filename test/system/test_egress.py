@@ -529,7 +529,7 @@ def test_a_local_server_is_reached_without_the_proxy(world, session):
         "python3 -c 'import urllib.request as r; print(r.urlopen(\"http://%s:8000/\").status)'"
     )
     for bind, host in (("127.0.0.1", "127.0.0.1"), ("127.0.0.1", "localhost"), ("::1", "[::1]")):
-        result = world.server.exec(session, command % (bind, host, host))
+        result = world.server.exec(session, command % (bind, host, host), 60)
         assert result["stdout"] == "200\n", result
     assert world.logged(session) == []
 
@@ -618,11 +618,17 @@ def test_a_fresh_session_is_judged_at_once(world):
 
 def test_apt_is_told_at_once(world, session):
     """93: the mirror is refused by what the proxy says, not by a time-out"""
-    began = awake.seconds()
-    result = world.server.exec(
-        session, "curl -s -o /dev/null -w '%{http_code}' http://www.good.test/dists/stable/Release"
-    )
-    assert result["stdout"] == "405" and awake.seconds() - began < 5
+    took = []
+    for _ in range(3):
+        began = awake.seconds()
+        result = world.server.exec(
+            session,
+            "curl -s -o /dev/null -w '%{http_code}' http://www.good.test/dists/stable/Release",
+        )
+        assert result["stdout"] == "405"
+        took.append(awake.seconds() - began)
+    # The machine may hold up one of those that take part, but not each time.
+    assert min(took) < 5
 
 
 def test_no_certificate_of_ours(world, session):
@@ -715,8 +721,8 @@ def test_nothing_leaks_over_2000_sessions(world):
 
     def same():
         after = settled(world)
-        # A pool follows its demand by a sandbox or two.
-        return after and all(after[k] <= before[k] + 16 for k in before) and after
+        # A pool follows its demand by a sandbox or two. Somebody may have been there for a moment only.
+        return after and all(after[k] <= before.get(k, 0) + 16 for k in after)
 
     harness.wait_until(same, "nothing has grown: %s" % before)
     assert len(made) == total

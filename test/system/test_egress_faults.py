@@ -28,6 +28,8 @@ from nameserver import PUBLIC, NameServer
 
 LIAR = "93.184.216.59"
 HURRY = 25
+# Seconds for which a name server is waited for in any case. c-ares decides; it is six.
+PATIENCE = 3
 GOOD = "www.good.test:443"
 
 
@@ -408,21 +410,34 @@ def test_first_bytes(world, session, row):
 
 @pytest.mark.parametrize("size", [517, 16384])
 def test_a_hello_in_single_bytes(world, session, size):
-    shown = world.code(
-        session,
-        "def slowly(s, data):\n"
+    code = (
+        "def slowly(begin, data):\n"
+        "    began = time.monotonic()\n"
+        "    s = begin()\n"
         "    s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)\n"
-        "    for i in range(len(data)): s.send(data[i:i+1])\n"
-        "    s.sendall(b'give 11\\n')\n"
-        "    return len(read_end(s)[0])\n"
+        "    try:\n"
+        "        for i in range(len(data)): s.send(data[i:i+1])\n"
+        "        s.sendall(b'give 11\\n')\n"
+        "    except ConnectionError: pass\n"
+        "    took = time.monotonic() - began\n"
+        "    return len(read_end(s)[0]), took\n"
+        # It has five seconds for it, which a machine that is busy may not give it.
+        "def in_time(*what):\n"
+        "    late = 0\n"
+        "    while True:\n"
+        "        got, took = slowly(*what)\n"
+        "        if got or took < 5: return got, late\n"
+        "        late += 1\n"
         "data = hello('www.good.test', %d)\n"
-        "s = ask(connect_head('www.good.test:443'))[2]\n"
-        "show([len(data), slowly(s, data), slowly(connect('1.2.3.4', 443), data)])\n" % size,
+        "show([len(data), in_time(lambda: ask(connect_head('www.good.test:443'))[2], data),\n"
+        "      in_time(lambda: connect('1.2.3.4', 443), data)])\n" % size
     )
-    assert shown == [size, 11, 11]
-    assert [brief(event) for event in world.events(session, 2)] == [
-        allow("www.good.test"), allow("www.good.test", "direct")
-    ]
+    length, (by_proxy, late), (by_name, _) = world.code(session, code)
+    assert (length, by_proxy, by_name) == (size, 11, 11)
+    # Without a name there is no event of what was late.
+    assert [brief(event) for event in world.events(session, 2 + late)] == [
+        deny("www.good.test", "not_tls")
+    ] * late + [allow("www.good.test"), allow("www.good.test", "direct")]
 
 
 # ---- Names that lie (170, 175, 176) ------------------------------------------------------------
@@ -438,28 +453,54 @@ def resolve(world, session, word):
     return one(world, session, ["proxy", {"authority": "%s.good.test:443" % word}])
 
 
-def resolve_in_a_hurry(world, session, word):
-    """The same where a name server of ours may be too slow for the gateway, or the sandbox with its
-    first bytes: both have a fifth of a second."""
+# What a hurried gateway says of an attempt when somebody else was late: the name server, the sandbox with
+# its first bytes, the network.
+LATE = {"dns_fail", "not_tls", "connect_fail"}
+
+
+def resolve_in_a_hurry(world, session, word, code=None):
+    """The same where machine and gateway may disagree about who was late: the sandbox with its head and its
+    first bytes, a name server of ours and the network have some hundred milliseconds each. Asked again
+    until it is not that, but what is wanted."""
 
     def tried():
-        result, events = resolve(world, session, word)
-        return events[0].get("code") not in ("dns_fail", "not_tls") and (result, events)
+        before = len(world.logged(session))
+        (result,) = world.reach(session, ["proxy", {"authority": "%s.good.test:443" % word}])
+        assert "error" not in result, result
+        if result["status"] is None:
+            # Rung 0: the head was late.
+            assert (result["head"], len(world.logged(session))) == ("", before), result
+            return None
+        events = world.events(session, before + 1)[before:]
+        assert len(events) == 1, events
+        got = events[0].get("code")
+        return (got == code or got not in LATE) and (result, events)
 
-    return harness.wait_until(tried, "the name is looked up")
+    return harness.wait_until(tried, "%s is judged, and nobody was late" % word)
 
 
-# A tunnel of which nothing was sent yet, through a gateway that may have looked up its name in vain.
+# Tunnels through a gateway that may have found somebody late: one of which nothing was sent yet, and one
+# whose peer has answered the line with a byte, with the time at which that was sent.
 TUNNEL_IN_A_HURRY = (
     "def tunnel_in_a_hurry():\n"
     "    while True:\n"
     "        status, _, s = ask(connect_head('www.good.test:443'))\n"
     "        if status == 200: return s\n"
+    "late = 0\n"
+    "def talk_in_a_hurry(line):\n"
+    "    global late\n"
+    "    while True:\n"
+    "        s, began = tunnel_in_a_hurry(), time.monotonic()\n"
+    "        try:\n"
+    "            s.sendall(hello('www.good.test') + line)\n"
+    "            if s.recv(1): return s, began\n"
+    "        except ConnectionError: pass\n"
+    "        late += 1\n"
 )
 
 
 def looked_up(events):
-    return [event for event in events if event.get("code") != "dns_fail"]
+    return [event for event in events if event.get("code") not in LATE - {"not_tls"}]
 
 
 def test_2_11_a_name_that_turns_private_is_dialled_where_it_was_looked_at(lied_to, liar, lied):
@@ -506,7 +547,7 @@ def test_answers_of_a_name_server(lied_to, lied, word):
 @pytest.mark.parametrize("word", ["never", "short", "other-question", "other-number"])
 def test_a_name_server_without_a_fitting_answer_is_waited_for_with_an_end(hurried, word):
     with hurried.opened() as session:
-        result, (event,) = resolve(hurried, session, word)
+        result, (event,) = resolve_in_a_hurry(hurried, session, word, "dns_fail")
         assert (result["status"], event["code"]) == (502, "dns_fail")
 
 
@@ -526,7 +567,7 @@ def test_a_name_server_that_is_down_is_a_refusal(hurried, liar):
         assert resolve_in_a_hurry(hurried, session, "www")[0]["status"] == 200
         liar.dumb = True
         try:
-            result, (event,) = resolve(hurried, session, "www")
+            result, (event,) = resolve_in_a_hurry(hurried, session, "www", "dns_fail")
             assert (result["status"], event["code"]) == (502, "dns_fail")
         finally:
             liar.dumb = False
@@ -534,15 +575,21 @@ def test_a_name_server_that_is_down_is_a_refusal(hurried, liar):
 
 
 def test_a_slow_name_server_holds_up_nobody_else(lied_to, liar, lied):
-    shown = lied_to.code(
-        lied,
-        "slow = [connect(*PROXY) for _ in range(60)]\n"
-        "for s in slow: s.sendall(connect_head('never.good.test:443'))\n"
-        "got = proxy('www.good.test:443')['got']\n"
-        "show([got, len(select.select(slow, [], [], 0)[0])])\n",
-    )
-    # All the others still wait.
-    assert shown == [100, 0]
+    for below in range(3):
+        got, answered, took = lied_to.code(
+            lied,
+            "slow = [connect(*PROXY) for _ in range(60)]\n"
+            "began = time.monotonic()\n"
+            "for s in slow: s.sendall(connect_head('never.x%d.good.test:443'))\n"
+            "got = proxy('www.good.test:443')['got']\n"
+            "answered = len(select.select(slow, [], [], 0)[0])\n"
+            "show([got, answered, time.monotonic() - began])\n" % below,
+        )
+        assert got == 100
+        if took < PATIENCE:
+            break
+    # All the others still wait, if it did not take as long as anybody waits for a name server.
+    assert took < PATIENCE and answered == 0
 
 
 # ---- The name server inside (170) --------------------------------------------------------------
@@ -621,6 +668,7 @@ def test_attempts_in_every_state_end_with_their_sandbox(lied_to, liar, how):
     liar._nowhere = lambda q, tcp: liar._only(q, nameserver.A, egress.NOWHERE)
     code = (
         "kept = []\n"
+        "print('asking', time.time(), flush=True)\n"
         "for i in range(8):\n"
         "    for word in ('never', 'nowhere', 'www'):\n"
         "        name = word + BELOW\n"
@@ -634,25 +682,28 @@ def test_attempts_in_every_state_end_with_their_sandbox(lied_to, liar, how):
         + ("" if how == "exit" else "time.sleep(90)\n")
     )
     pid = lied_to.gateway
-    for seconds in (2, 4, 8) if how == "time" else (60,):
+    for n, seconds in enumerate((2, 3, 4, 5) * 3 if how == "time" else (60,) * 12):
         session = lied_to.session()
-        result, begun = None, False
+        result, said = None, ""
         # A name that was asked for before may still be waited for, and its time be over sooner.
-        below = ".%s%d.good.test" % (how, seconds)
+        below = ".%s%d.good.test" % (how, n)
         stdin = "from reach import *\nBELOW = %r\n%s" % (below, code)
         for _, event, data in lied_to.server.stream(session, "python3 -", seconds, stdin=stdin):
             if event == "result":
                 result = data
                 break
-            begun = True
-            if how == "delete":
+            said += data["text"]
+            if how == "delete" and "begun" in said:
                 break
         # Tunnels that were established have both lines; what was being looked up or dialled is there
         # too.
         events = lied_to.end(session)
-        if begun:
+        # Later some names may not be waited for any more.
+        if "begun" in said and time.time() - float(said.split()[1]) < PATIENCE:
             break
-    assert begun and (how == "delete" or result["timed_out"] is (how == "time"))
+    else:
+        raise AssertionError("it never ended while all of it was under way: %r" % said)
+    assert how == "delete" or result["timed_out"] is (how == "time")
     assert {event["host"] for event in events if event["decision"] == "allow"} == {
         "www" + below, "www.good.test"
     }
@@ -712,7 +763,7 @@ def test_an_address_that_does_not_answer_is_given_up_and_the_next_one_tried(hurr
     liar._nowhere = lambda q, tcp: liar._only(q, nameserver.A, egress.NOWHERE)
     liar._later = lambda q, tcp: liar._only(q, nameserver.A, egress.NOWHERE, egress.DEAD, PUBLIC)
     with hurried.opened() as session:
-        result, (event,) = resolve_in_a_hurry(hurried, session, "nowhere")
+        result, (event,) = resolve_in_a_hurry(hurried, session, "nowhere", "connect_fail")
         assert (result["status"], event["code"], event["ips"]) == (502, "connect_fail", [egress.NOWHERE])
         result, (event,) = resolve_in_a_hurry(hurried, session, "later")
         assert (result["status"], result["got"]) == (200, 100)
@@ -723,28 +774,34 @@ def test_an_idle_tunnel_is_closed_and_a_busy_one_is_not(hurried):
     """120 s without a byte either way."""
     code = (
         "import contextlib\n"
-        "busy = tunnel_in_a_hurry(); busy.sendall(hello('www.good.test') + b'echo\\n')\n"
-        "quiet, began, n = tunnel_in_a_hurry(), time.monotonic(), 0\n"
-        "quiet.sendall(hello('www.good.test') + b'hold\\n')\n"
-        "last, pause = began, 0\n"
+        "quiet, began = talk_in_a_hurry(b'hold 1\\n')\n"
+        "busy, _ = talk_in_a_hurry(b'echo\\nz')\n"
+        "last, pause, n = began, 0, 0\n"
         "while not select.select([quiet], [], [], 0.2)[0]:\n"
         "    with contextlib.suppress(OSError):\n"
         "        busy.sendall(b'x'); n += len(busy.recv(1))\n"
         "    pause, last = max(pause, time.monotonic() - last), time.monotonic()\n"
         "took = time.monotonic() - began\n"
         # When all stood still, the other one was not busy.
-        "if pause > 2: sys.exit(show(None))\n"
+        "if pause > 2: sys.exit(show([late, None]))\n"
         "busy.sendall(b'y')\n"
-        "show([took, n, read_end(quiet)[1], busy.recv(1).decode()])\n"
+        "show([late, [took, n, read_end(quiet)[1], busy.recv(1).decode()]])\n"
     )
+    late = runs = 0
     with hurried.opened() as session:
-        took, n, end, last = harness.wait_until(
-            lambda: hurried.code(session, TUNNEL_IN_A_HURRY + code), "it ran without a pause"
-        )
+
+        def run():
+            nonlocal late, runs
+            more, shown = hurried.code(session, TUNNEL_IN_A_HURRY + code)
+            late, runs = late + more, runs + 1
+            return shown
+
+        took, n, end, last = harness.wait_until(run, "it ran without a pause")
         assert 120 / HURRY - 1 < took < 120 / HURRY + 10 and n > 5
         assert end in ("eof", "reset") and last == "y"
-        events = looked_up(hurried.events(session, 2))
-        assert {brief(event) for event in events} == {allow("www.good.test")}
+        briefs = [brief(event) for event in looked_up(hurried.events(session, 2 * runs))]
+        assert briefs.count(deny("www.good.test", "not_tls")) == late
+        assert briefs.count(allow("www.good.test")) == 2 * runs == len(briefs) - late
 
 
 # ---- Floods (203) ------------------------------------------------------------------------------
@@ -756,8 +813,9 @@ def total(events):
     return sum(event.get("repeat", 1) for event in events)
 
 
-def flood(world, session, name, n=FLOOD, at_once=1000):
-    """By several commands; how many minutes may have begun meanwhile."""
+def flood(world, session, name, n=FLOOD, at_once=1000, hurried=False):
+    """By several commands; how many minutes may have begun meanwhile. hurried: heads may be late for the
+    gateway, which closes then and tells nobody, and come again."""
     began = time.monotonic()
     for first in range(0, n, at_once):
         last = min(first + at_once, n)
@@ -765,10 +823,12 @@ def flood(world, session, name, n=FLOOD, at_once=1000):
             session,
             "n = 0\n"
             "for i in range(%d, %d):\n"
-            "    status, _, s = ask(connect_head(%s))\n"
+            "    while True:\n"
+            "        status, _, s = ask(connect_head(%s))\n"
+            "        s.close()\n"
+            "        if status or not %r: break\n"
             "    n += status == 403\n"
-            "    s.close()\n"
-            "show(n)\n" % (first, last, name),
+            "show(n)\n" % (first, last, name, hurried),
         )
         assert shown == last - first
     return 2 + int((time.monotonic() - began) / 60)
@@ -816,7 +876,7 @@ def test_attempts_that_nobody_waits_for_are_counted_too(world, name, way):
 
 def test_a_counted_flood_is_written_when_the_minute_ends(hurried):
     with hurried.opened() as session:
-        flood(hurried, session, "'evil.test:443'", 300)
+        flood(hurried, session, "'evil.test:443'", 300, hurried=True)
         harness.wait_until(
             lambda: total([e for e in hurried.logged(session) if e["decision"] == "deny"]) == 300,
             "the rest was written",
@@ -1004,6 +1064,31 @@ def test_a_gateway_that_is_killed_ends_tunnels_and_nothing_else(world, session):
     assert lines[0]["open"] is True and len({line.get("conn") for line in lines}) == 3
 
 
+def test_what_a_new_gateway_finds_waits_for_an_airlockd_that_is_slow(world, session):
+    code = (
+        "s = open_tunnel('www.good.test:443', line=b'hold 1\\n'); s.recv(1)\n"
+        "print('open', flush=True)\n"
+        "try: s.recv(1)\n"
+        "except OSError: pass\n"
+        "show([proxy('www.good.test:443')['got'], direct('1.2.3.4', 443, 'www.good.test')['got']])\n"
+    )
+    old = world.gateway
+    (airlockd,) = world.server.process_of("airlockd")
+    stdin = "from reach import *\n" + code
+    for _, event, data in world.server.stream(session, "python3 -", 50, stdin=stdin):
+        if event == "result":
+            assert data["stdout"] == "open\n[100, 100]", data
+            break
+        if data["text"] == "open\n":
+            with stopped(airlockd):
+                os.kill(old, signal.SIGKILL)
+                harness.wait_until(
+                    lambda: world.server.process_of("airlock-gateway") not in ([], [old]), "the next one"
+                )
+                began = time.monotonic()
+                harness.wait_until(lambda: time.monotonic() - began > 1.5, "it had time to refuse")
+
+
 def test_a_gateway_that_is_killed_again_and_again_comes_back(world, session):
     for _ in range(3):
         os.kill(world.gateway, signal.SIGKILL)
@@ -1011,18 +1096,30 @@ def test_a_gateway_that_is_killed_again_and_again_comes_back(world, session):
         assert (result["status"], result["got"]) == (200, 100)
 
 
-def test_a_gateway_that_hangs_holds_up_no_command_and_no_answer(world, session):
-    one(world, session, ["proxy", {"authority": "evil.test:443"}])
+def while_it_hangs(world, session):
+    """Seconds that each of some commands took meanwhile, and a look at the log."""
+    commands = []
     with stopped(world.gateway):
         for _ in range(3):
             began = awake.seconds()
             assert world.server.exec(session, "echo ok")["stdout"] == "ok\n"
-            assert awake.seconds() - began < 2
+            commands.append(awake.seconds() - began)
         began = awake.seconds()
         assert [brief(event) for event in world.asked(session)] == [deny("evil.test", "no_rule")]
-        assert awake.seconds() - began < 5
+        look = awake.seconds() - began
         with world.opened() as other:
             assert world.server.exec(other, "echo ok")["stdout"] == "ok\n"
+    return max(commands), look
+
+
+def test_a_gateway_that_hangs_holds_up_no_command_and_no_answer(world, session):
+    one(world, session, ["proxy", {"authority": "evil.test:443"}])
+    # The machine may hold up one of those that take part, but not each time.
+    for _ in range(4):
+        command, look = while_it_hangs(world, session)
+        if command < 2 and look < 5:
+            break
+    assert command < 2 and look < 5
     assert one(world, session, ["proxy", {"authority": GOOD}])[0]["got"] == 100
 
 
@@ -1309,6 +1406,7 @@ def test_without_room_for_the_log_nothing_is_allowed(small):
         os.unlink(filler)
         assert one_more(small, session)["got"] == 100
         # No line is cut.
+        harness.wait_until(lambda: small.text(session).endswith("\n"), "the last one is written")
         for line in small.lines(session):
             json.loads(line)
         assert len(small.lines(session)) > lines
@@ -1376,7 +1474,7 @@ def test_a_log_that_cannot_be_written_allows_nothing(small):
         subprocess.run(["mount", "-o", "remount,ro", small.disk], check=True)
         try:
             unavailable(small, session)
-            assert small.lines(session) == []
+            assert small.text(session) == ""
         finally:
             subprocess.run(["mount", "-o", "remount,rw", small.disk], check=True)
         assert one(small, session, ["proxy", {"authority": GOOD}])[0]["got"] == 100

@@ -138,7 +138,7 @@ def test_git_clones_over_https(base, session, bare, via):
 
 
 def test_git_over_ssh_and_its_own_protocol_is_refused(base, session):
-    result = base.server.exec(session, "timeout 10 git clone -q git://github.com/o/r.git x", 20)
+    result = base.server.exec(session, "timeout 50 git clone -q git://github.com/o/r.git x", 60)
     assert result["exit_code"] not in (0, 124)
     if '"no_all_ports"' not in base.server.log():
         (event,) = base.events(session, 1)
@@ -167,7 +167,7 @@ def test_a_stripped_environment_changes_the_way_and_not_the_verdict(base, sessio
     """205"""
     for prefix in ("env -i PATH=/usr/bin ", "NO_PROXY='*' no_proxy='*' "):
         assert run(base, session, prefix + "curl -sS --cacert ca.pem https://tls.good.test/")
-        result = base.server.exec(session, prefix + "curl -sS -m 10 https://evil.test/")
+        result = base.server.exec(session, prefix + "curl -sS -m 50 https://evil.test/", 60)
         assert result["exit_code"] == 6 and result["egress_denied"] == ["evil.test"]
     assert {event["via"] for event in base.events(session, 3)} == {"direct", "dns"}
 
