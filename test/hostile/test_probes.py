@@ -43,7 +43,7 @@ import pytest
 import awake
 import harness
 import inside
-from box import Box
+from box import Box, in_time
 from harness import KEYS, KNOBS_BUILD
 
 Probe = collections.namedtuple("Probe", "number name function red elsewhere why env")
@@ -188,11 +188,10 @@ def _(box):
 @probe(20, "a huge sparse file is refused by its size, at once", why="sizes are compared before anything is read")
 def _(box):
     box.sh("truncate -s 7E huge")
-    began = awake.seconds()
-    answer = box.read("huge")
+    answer = in_time(1, lambda: box.read("huge"))
     entry = box.server.get(box.path, key=box.key).json
     assert entry["disk_used_bytes"] < 1 << 20
-    return answer.status == 413 and awake.seconds() - began < 1
+    return answer.status == 413
 
 
 @probe(23, "odd names stay names, in answers and in the log", why="names are bytes from end to end")
@@ -386,15 +385,22 @@ def tenants(box, *names):
 
 @probe(76, "a fork bomb is gone when its command is", red=["pids"])
 def _(box):
-    result = box.sh(
-        "cp /bin/sleep bomb-sleep; trap '' TERM INT HUP; b() { ./bomb-sleep 300 & b & b & wait; };"
-        " b 2>/dev/null", timeout=2
-    )
-    assert result["timed_out"] or result["exit_code"] != 0
+    def bomb():
+        results.append(box.sh(
+            "cp /bin/sleep bomb-sleep; trap '' TERM INT HUP; b() { ./bomb-sleep 300 & b & b & wait; };"
+            " b 2>/dev/null", timeout=2
+        ))
+
+    def gone(_):
+        return harness.wait_until(lambda: not tenants(box, "bomb-sleep"), "the bomb is gone")
+
+    results = []
     try:
-        harness.within(lambda: not tenants(box, "bomb-sleep"), 1, "the bomb is gone")
+        in_time(1, gone, before=bomb)
     except AssertionError:
         return False
+    finally:
+        assert all(r["timed_out"] or r["exit_code"] != 0 for r in results), results
     # With 64 processes there is room for a few; without the limit there were many more. bash would
     # wait for some of them to end.
     peak = box.sh("exec sh -c 'for i in $(seq 100); do sleep 60 & done'")
@@ -417,21 +423,24 @@ def _(box):
 @probe(79, "a daemon that keeps the pipes open does not hold the answer",
        why="the answer depends on bash alone; that the daemon dies is the next probe")
 def _(box):
-    began = awake.seconds()
-    result = box.sh("setsid sleep 60 < /dev/null & disown; echo x")
-    return result["stdout"] == "x\n" and awake.seconds() - began < 1.5
+    result = in_time(1.5, lambda: box.sh("setsid sleep 60 < /dev/null & disown; echo x"))
+    return result["stdout"] == "x\n"
 
 
 @probe(79, "what a command leaves behind is killed with it", why="the sandbox ends with its command:"
        " without the explicit kill the end of its PID namespace does the same")
 def _(box):
-    result = box.sh(
-        "cp /bin/sleep left-behind; (setsid nohup ./left-behind 300 >/dev/null 2>&1 &);"
-        " until pgrep -xc left-behind; do sleep 0.01; done"
-    )
-    assert result["stdout"].endswith("1\n"), result
-    harness.within(lambda: not tenants(box, "left-behind"), 1, "it is gone")
-    return True
+    def leave():
+        result = box.sh(
+            "cp /bin/sleep left-behind; (setsid nohup ./left-behind 300 >/dev/null 2>&1 &);"
+            " until pgrep -xc left-behind; do sleep 0.01; done"
+        )
+        assert result["stdout"].endswith("1\n"), result
+
+    def gone(_):
+        return harness.wait_until(lambda: not tenants(box, "left-behind"), "it is gone")
+
+    return in_time(1, gone, before=leave)
 
 
 @probe(80, "init and the timeout survive signals to everything", why="rules of PID 1 in the kernel")
@@ -439,9 +448,8 @@ def _(box):
     result = box.sh("kill -9 1; kill -STOP 1; kill -TERM 1; echo alive")
     assert result["stdout"] == "alive\n"
     assert box.sh("kill -9 -1; echo alive")["exit_code"] in (0, 137)
-    began = awake.seconds()
-    stopped = box.sh("(sleep 0.2; kill -STOP $$) & kill -STOP $$", 1)
-    return stopped["timed_out"] and awake.seconds() - began < 2.5
+    stopped = in_time(2.5, lambda: box.sh("(sleep 0.2; kill -STOP $$) & kill -STOP $$", 1))
+    return stopped["timed_out"]
 
 
 @probe(83, "no process can be traced", red=["seccomp"])
@@ -833,12 +841,15 @@ def _(box):
 
 @probe(139, "a storm of memory kills leaves the server quick", red=["memory"])
 def _(box):
-    results = []
+    results, took = [], []
     for _ in range(10):
         results.append(box.sh("python3 -c \"b = b'x' * (400 << 20)\""))
-        began = awake.seconds()
-        assert box.server.get("/healthz", key=None).status == 200
-        assert awake.seconds() - began < 0.2
+        for _ in range(10):
+            began = awake.seconds()
+            assert box.server.get("/healthz", key=None).status == 200
+            took.append(awake.seconds() - began)
+    # Of a hundred one may take longer.
+    assert sorted(took)[-2] < 0.2, sorted(took)[-5:]
     killed = sum(result["oom_killed"] for result in results)
     return all(map(ended_at_the_limit, results)) and killed > 5
 
