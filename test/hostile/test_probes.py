@@ -868,12 +868,16 @@ def _(box):
     best = could = 0
     for _ in range(4):
         idle = idle_ms()
+        # By the command's own clock: duration_ms begins when airlockd has heard of its start.
         result = box.sh(
-            "timeout 1 sh -c 'while :; do :; done' & timeout 1 sh -c 'while :; do :; done'; wait"
+            "cat /proc/uptime; timeout 1 sh -c 'while :; do :; done' &"
+            " timeout 1 sh -c 'while :; do :; done'; wait; cat /proc/uptime"
         )
         idle = idle_ms() - idle
-        best = max(best, result["cpu_ms"] / result["duration_ms"])
-        could = max(could, (result["cpu_ms"] + idle) / result["duration_ms"])
+        began, _, ended, _ = map(float, result["stdout"].split())
+        took = (ended - began) * 1000
+        best = max(best, result["cpu_ms"] / took)
+        could = max(could, (result["cpu_ms"] + idle) / took)
     if best < 1.25 and could < 1.5 and box.server.env.get("AIRLOCK_TEST_OFF"):
         raise NotExercised("other programs leave no more than one processor")
     return best < 1.25
