@@ -213,7 +213,8 @@ def _(box):
             "%s/read?%s" % (box.path, urlencode({"path": name})), key=box.key
         )
         assert answer.json == {"path": name, "content": name}
-    for line in box.server.log().splitlines():
+    # The last one may just be written.
+    for line in box.server.log().split("\n")[:-1]:
         assert line.startswith("{") and line.endswith("}"), line
     refused = [box.write(name, "x").status for name in ("a\0b", "x" * 256, "y/" * 2049)]
     return refused == [422, 422, 422] and box.sh("ls -A | wc -l")["stdout"] == "16\n"
