@@ -102,6 +102,12 @@ static void on_timeout(struct deadline *d)
 {
 	struct runtime_exec *e = exec_of_deadline(d);
 
+	/* That it has ended may lie in the socket, if this process stood still meanwhile. */
+	if (!e->heard && sandbox_has_word(e->sandbox)) {
+		e->heard = true;
+		exec_wait_until(e, 1, on_timeout);
+		return;
+	}
 	e->timed_out = true;
 	exec_die(e);
 }

@@ -341,6 +341,27 @@ static void a_sandbox_that_does_not_go_delays_the_answer_only_so_long(void **sta
 	fake_stop(&f);
 }
 
+static void an_end_that_was_not_heard_in_time_is_no_time_out(void **state)
+{
+	struct runtime_exec_spec spec = spec_of();
+	struct fake f;
+	struct call c;
+
+	fake_start(&f, &fake_config);
+	spec.timeout_ms = 1000;
+	start(&f, &c, &spec);
+	struct fake_sandbox *s = fake_busy(&f);
+	fake_started(s);
+	fake_turn(&f);
+	/* Nobody reads it before its time is over. */
+	fake_exited(s, 7 << 8);
+	fake_advance(&f, 1500);
+	assert_int_equal(c.done, 1);
+	assert_false(c.result.timed_out);
+	assert_int_equal(c.result.exit_code, 7);
+	fake_stop(&f);
+}
+
 static void an_answer_after_the_time_out_does_not_undo_it(void **state)
 {
 	struct runtime_exec_spec spec = spec_of();
@@ -955,6 +976,7 @@ int main(void)
 		cmocka_unit_test(a_time_out_kills_at_once_and_keeps_what_was_printed),
 		cmocka_unit_test(a_sandbox_that_does_not_go_delays_the_answer_only_so_long),
 		cmocka_unit_test(an_answer_after_the_time_out_does_not_undo_it),
+		cmocka_unit_test(an_end_that_was_not_heard_in_time_is_no_time_out),
 		cmocka_unit_test(init_gone_without_a_word_is_137),
 		cmocka_unit_test(init_gone_with_an_oom_kill_is_memory),
 		cmocka_unit_test(an_oom_kill_in_a_command_that_ended_well_counts_for_all_of_it),
