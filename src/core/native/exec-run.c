@@ -77,7 +77,10 @@ static void on_readable(struct sandbox *s, enum runtime_stream i)
 
 static void on_drain_over(struct deadline *d)
 {
-	exec_finish(exec_of_deadline(d));
+	struct runtime_exec *e = exec_of_deadline(d);
+
+	read_both(e);
+	exec_finish(e);
 }
 
 static void on_gone_late(struct deadline *d)

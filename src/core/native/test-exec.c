@@ -481,6 +481,24 @@ static void pipes_held_open_are_read_for_a_quarter_second_more(void **state)
 	fake_stop(&f);
 }
 
+static void what_came_in_that_time_is_read_however_late(void **state)
+{
+	struct fake f;
+	struct call c;
+
+	fake_start(&f, &fake_config);
+	struct fake_sandbox *s = begin_running(&f, &c);
+	int held = dup(s->fds[1]);
+	fake_exited(s, 0);
+	fake_turn(&f);
+	assert_int_equal(write(held, "late", 4), 4);
+	fake_advance(&f, EXEC_DRAIN_MS);
+	assert_int_equal(c.done, 1);
+	check_stream(&c, RUNTIME_STDOUT, "late");
+	close(held);
+	fake_stop(&f);
+}
+
 static void early_end_of_output_does_not_end_the_command(void **state)
 {
 	struct fake f;
@@ -982,6 +1000,7 @@ int main(void)
 		cmocka_unit_test(an_oom_kill_in_a_command_that_ended_well_counts_for_all_of_it),
 		cmocka_unit_test(an_oom_kill_while_it_runs_ends_the_rest_soon),
 		cmocka_unit_test(pipes_held_open_are_read_for_a_quarter_second_more),
+		cmocka_unit_test(what_came_in_that_time_is_read_however_late),
 		cmocka_unit_test(early_end_of_output_does_not_end_the_command),
 		cmocka_unit_test(a_sandbox_that_stays_after_its_command_is_killed),
 		cmocka_unit_test(kill_ends_it_with_137_in_every_state),
