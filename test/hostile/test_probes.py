@@ -43,7 +43,7 @@ import pytest
 import awake
 import harness
 import inside
-from box import Box
+from box import Box, in_time
 from harness import KEYS, KNOBS_BUILD
 
 Probe = collections.namedtuple("Probe", "number name function red elsewhere why env")
@@ -100,25 +100,32 @@ def _(box):
 
 
 SWAP = (
+    "count = 0\n"
     "while not os.path.exists('stop'):\n"
     "    for _ in range(100):\n"
     "        call(316, -100, b'd', -100, b'e', 2)\n"
-    "    open('swapping', 'w').close()\n"
+    "    count += 100\n"
+    "    open('count', 'w').write(str(count))\n"
+    "    os.rename('count', 'swapped')\n"
     "show('done')\n"
 )
 
 
+def swaps(box):
+    content = box.read("swapped").json.get("content", "")
+    return int(content) if content.isdigit() else 0
+
+
 def while_swapped(box, function):
-    """Calls it for 4 s while d and e change places, and after that until it says that it met both."""
+    """Calls it for 4 s while d and e change places, and after that until it says that it met both, and
+    they did so often: the command may stand still while the calls go on."""
     with harness.in_background(box.py, SWAP, 60) as swapped:
         try:
-            harness.wait_until(
-                lambda: box.read("swapping").json.get("content") == "", "they change places"
-            )
+            before = harness.wait_until(lambda: swaps(box), "they change places")
             end, patience = awake.seconds() + 4, awake.seconds() + 30
             met = False
             while awake.seconds() < end or not (met or awake.seconds() > patience):
-                met = function()
+                met = function() and (awake.seconds() < end or swaps(box) - before > 1000)
         finally:
             assert box.write("stop", "").status == 200
     assert swapped == ["done"], swapped
@@ -132,11 +139,12 @@ def _(box):
 
     def read():
         answer = box.read("d/hostname")
-        seen.add(answer.json["content"] if answer.status == 200 else answer.status)
-        return len(seen) > 1
+        found = answer.json["content"] if answer.status == 200 else answer.status
+        if not str(found).startswith("Error: File"):
+            seen.add(found)
+        return "inside" in seen and len(seen) > 1
 
     while_swapped(box, read)
-    seen = {s for s in seen if not str(s).startswith("Error: File")}
     assert "inside" in seen, seen
     return seen <= {"inside", 403}
 
@@ -188,11 +196,10 @@ def _(box):
 @probe(20, "a huge sparse file is refused by its size, at once", why="sizes are compared before anything is read")
 def _(box):
     box.sh("truncate -s 7E huge")
-    began = awake.seconds()
-    answer = box.read("huge")
+    answer = in_time(1, lambda: box.read("huge"))
     entry = box.server.get(box.path, key=box.key).json
     assert entry["disk_used_bytes"] < 1 << 20
-    return answer.status == 413 and awake.seconds() - began < 1
+    return answer.status == 413
 
 
 @probe(23, "odd names stay names, in answers and in the log", why="names are bytes from end to end")
@@ -206,7 +213,8 @@ def _(box):
             "%s/read?%s" % (box.path, urlencode({"path": name})), key=box.key
         )
         assert answer.json == {"path": name, "content": name}
-    for line in box.server.log().splitlines():
+    # The last one may just be written.
+    for line in box.server.log().split("\n")[:-1]:
         assert line.startswith("{") and line.endswith("}"), line
     refused = [box.write(name, "x").status for name in ("a\0b", "x" * 256, "y/" * 2049)]
     return refused == [422, 422, 422] and box.sh("ls -A | wc -l")["stdout"] == "16\n"
@@ -386,15 +394,22 @@ def tenants(box, *names):
 
 @probe(76, "a fork bomb is gone when its command is", red=["pids"])
 def _(box):
-    result = box.sh(
-        "cp /bin/sleep bomb-sleep; trap '' TERM INT HUP; b() { ./bomb-sleep 300 & b & b & wait; };"
-        " b 2>/dev/null", timeout=2
-    )
-    assert result["timed_out"] or result["exit_code"] != 0
+    def bomb():
+        results.append(box.sh(
+            "cp /bin/sleep bomb-sleep; trap '' TERM INT HUP; b() { ./bomb-sleep 300 & b & b & wait; };"
+            " b 2>/dev/null", timeout=2
+        ))
+
+    def gone(_):
+        return harness.wait_until(lambda: not tenants(box, "bomb-sleep"), "the bomb is gone")
+
+    results = []
     try:
-        harness.within(lambda: not tenants(box, "bomb-sleep"), 1, "the bomb is gone")
+        in_time(1, gone, before=bomb)
     except AssertionError:
         return False
+    finally:
+        assert all(r["timed_out"] or r["exit_code"] != 0 for r in results), results
     # With 64 processes there is room for a few; without the limit there were many more. bash would
     # wait for some of them to end.
     peak = box.sh("exec sh -c 'for i in $(seq 100); do sleep 60 & done'")
@@ -417,21 +432,24 @@ def _(box):
 @probe(79, "a daemon that keeps the pipes open does not hold the answer",
        why="the answer depends on bash alone; that the daemon dies is the next probe")
 def _(box):
-    began = awake.seconds()
-    result = box.sh("setsid sleep 60 < /dev/null & disown; echo x")
-    return result["stdout"] == "x\n" and awake.seconds() - began < 1.5
+    result = in_time(1.5, lambda: box.sh("setsid sleep 60 < /dev/null & disown; echo x"))
+    return result["stdout"] == "x\n"
 
 
 @probe(79, "what a command leaves behind is killed with it", why="the sandbox ends with its command:"
        " without the explicit kill the end of its PID namespace does the same")
 def _(box):
-    result = box.sh(
-        "cp /bin/sleep left-behind; (setsid nohup ./left-behind 300 >/dev/null 2>&1 &);"
-        " until pgrep -xc left-behind; do sleep 0.01; done"
-    )
-    assert result["stdout"].endswith("1\n"), result
-    harness.within(lambda: not tenants(box, "left-behind"), 1, "it is gone")
-    return True
+    def leave():
+        result = box.sh(
+            "cp /bin/sleep left-behind; (setsid nohup ./left-behind 300 >/dev/null 2>&1 &);"
+            " until pgrep -xc left-behind; do sleep 0.01; done"
+        )
+        assert result["stdout"].endswith("1\n"), result
+
+    def gone(_):
+        return harness.wait_until(lambda: not tenants(box, "left-behind"), "it is gone")
+
+    return in_time(1, gone, before=leave)
 
 
 @probe(80, "init and the timeout survive signals to everything", why="rules of PID 1 in the kernel")
@@ -439,9 +457,8 @@ def _(box):
     result = box.sh("kill -9 1; kill -STOP 1; kill -TERM 1; echo alive")
     assert result["stdout"] == "alive\n"
     assert box.sh("kill -9 -1; echo alive")["exit_code"] in (0, 137)
-    began = awake.seconds()
-    stopped = box.sh("(sleep 0.2; kill -STOP $$) & kill -STOP $$", 1)
-    return stopped["timed_out"] and awake.seconds() - began < 2.5
+    stopped = in_time(2.5, lambda: box.sh("(sleep 0.2; kill -STOP $$) & kill -STOP $$", 1))
+    return stopped["timed_out"]
 
 
 @probe(83, "no process can be traced", red=["seccomp"])
@@ -827,18 +844,22 @@ def _(box):
 
 @probe(137, "files larger than the memory limit are no reason to be killed", why="the page cache is given back")
 def _(box):
-    result = box.sh("head -c 400M /dev/zero > f && cat f f | wc -c; rm f", 60)
+    # A file system with room may still say now and then that it has none.
+    result = box.sh("until head -c 400M /dev/zero > f; do :; done; cat f f | wc -c; rm f", 60)
     return result["stdout"] == "838860800\n" and not result["oom_killed"]
 
 
 @probe(139, "a storm of memory kills leaves the server quick", red=["memory"])
 def _(box):
-    results = []
+    results, took = [], []
     for _ in range(10):
         results.append(box.sh("python3 -c \"b = b'x' * (400 << 20)\""))
-        began = awake.seconds()
-        assert box.server.get("/healthz", key=None).status == 200
-        assert awake.seconds() - began < 0.2
+        for _ in range(10):
+            began = awake.seconds()
+            assert box.server.get("/healthz", key=None).status == 200
+            took.append(awake.seconds() - began)
+    # Of a hundred one may take longer.
+    assert sorted(took)[-2] < 0.2, sorted(took)[-5:]
     killed = sum(result["oom_killed"] for result in results)
     return all(map(ended_at_the_limit, results)) and killed > 5
 
@@ -857,12 +878,16 @@ def _(box):
     best = could = 0
     for _ in range(4):
         idle = idle_ms()
+        # By the command's own clock: duration_ms begins when airlockd has heard of its start.
         result = box.sh(
-            "timeout 1 sh -c 'while :; do :; done' & timeout 1 sh -c 'while :; do :; done'; wait"
+            "cat /proc/uptime; timeout 1 sh -c 'while :; do :; done' &"
+            " timeout 1 sh -c 'while :; do :; done'; wait; cat /proc/uptime"
         )
         idle = idle_ms() - idle
-        best = max(best, result["cpu_ms"] / result["duration_ms"])
-        could = max(could, (result["cpu_ms"] + idle) / result["duration_ms"])
+        began, _, ended, _ = map(float, result["stdout"].split())
+        took = (ended - began) * 1000
+        best = max(best, result["cpu_ms"] / took)
+        could = max(could, (result["cpu_ms"] + idle) / took)
     if best < 1.25 and could < 1.5 and box.server.env.get("AIRLOCK_TEST_OFF"):
         raise NotExercised("other programs leave no more than one processor")
     return best < 1.25

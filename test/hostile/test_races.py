@@ -96,21 +96,35 @@ show(count)
 """
 
 
+# A file sandbox without a job is given back after 5 s (BOX_KEEP_MS); not all of them are seen here.
+KEPT_SECONDS = 4.5
+
+
+def idle(since):
+    return time.monotonic() - since
+
+
 def tree_of(top):
     """Every name below a folder, with its mode, and the content or target."""
     found = {}
     for folder, folders, files in os.walk(top):
         for name in folders + files:
             path = os.path.join(folder, name)
-            mode = os.lstat(path).st_mode
-            content = None
-            if os.path.islink(path):
-                content = os.readlink(path)
-            elif os.path.isfile(path):
-                with open(path, "rb") as file:
-                    content = zlib.crc32(file.read())
-            found[os.path.relpath(path, top)] = (mode, content)
+            # Not when the sandbox that it is in ends meanwhile.
+            with contextlib.suppress(FileNotFoundError):
+                found[os.path.relpath(path, top)] = look_at(path)
     return found
+
+
+def look_at(path):
+    mode = os.lstat(path).st_mode
+    content = None
+    if os.path.islink(path):
+        content = os.readlink(path)
+    elif os.path.isfile(path):
+        with open(path, "rb") as file:
+            content = zlib.crc32(file.read())
+    return mode, content
 
 
 class HostFolder:
@@ -208,27 +222,37 @@ class Place:
 
     def wake(self):
         """Keeps both file sandboxes: the one for quick calls, and the one for transfers."""
+        began = time.monotonic()
         for what in ("read", "files"):
             assert self.server.get(self.path(what, path=self.marker)).status == 200
-        self._woken = time.monotonic()
+        # Neither was idle before.
+        self._woken = began
 
     def keep_awake(self):
-        """While the machine stood still they may have been given back, after 5 s; others took their
-        places then."""
-        since = time.monotonic() - self._woken
-        if since > 2:
+        """While the machine, or a process, stood still they may have been given back; others took
+        their places then."""
+        before = self._woken
+        if idle(before) > 2:
             self.wake()
-        if since > 4 and self._workers:
+        if idle(before) > KEPT_SECONDS and self._workers:
             harness.wait_until(self._both_planted, "both file sandboxes are planted")
 
     def plant(self):
         """Into the sandboxes that serve files."""
         harness.wait_until(self._both_planted, "both file sandboxes are planted")
-        # The folder itself, wherever it stands: what is acknowledged must be in it.
-        self.real = os.open(
-            "/proc/%d/root/workspace/w/d" % self._workers[0][0],
-            os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW,
-        )
+        harness.wait_until(self._folder_is_open, "the folder is open")
+
+    def _folder_is_open(self):
+        """The folder itself, wherever it stands: what is acknowledged must be in it."""
+        self.wake()
+        for pid in self._sandboxes():
+            with contextlib.suppress(FileNotFoundError):
+                self.real = os.open(
+                    "/proc/%d/root/workspace/w/d" % pid,
+                    os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW,
+                )
+                return True
+        return False
 
     def _both_planted(self):
         self.wake()
@@ -236,7 +260,7 @@ class Place:
         # One may just be ending.
         with contextlib.suppress(FileNotFoundError, subprocess.CalledProcessError):
             self._plant_new()
-        return len(self._workers) == 2
+        return len(self._workers) == 2 and idle(self._woken) < KEPT_SECONDS
 
     def _plant_new(self):
         for pid in self._sandboxes():
@@ -256,9 +280,12 @@ class Place:
 
     def outside_changed(self):
         for pid, top, before in self._workers:
-            assert os.path.isdir("/proc/%d/root/tmp" % pid), "a file sandbox ended during the race"
-            if tree_of(top) != before:
-                return True
+            after = tree_of(top)
+            if os.path.isdir("/proc/%d/root/tmp" % pid):
+                if after != before:
+                    return True
+            else:
+                assert idle(self._woken) > KEPT_SECONDS, "a file sandbox ended during the race"
         return False
 
     def has(self, name):
@@ -324,7 +351,7 @@ class Place:
 
     def _raced(self, entry, turns):
         """Both sides of the swap were met, or it was no race. A walk passes over what is in the way."""
-        return turns > 10 and (entry.elsewhere or len(self.statuses) > 1)
+        return turns > 10 and self.statuses[200] and (entry.elsewhere or len(self.statuses) > 1)
 
     def run(self, entry, seconds, until_red=False):
         """Whether the guards held. For a walk without guards one link is swapped all the time."""
@@ -451,8 +478,9 @@ def _(place, _state):
 
 @race(11, "move", red="beneath")
 def _(place, _state):
-    n = place.number() % 2
-    place.post("move", **{"from": "w/d/v%d" % n, "to": "w/d/v%d" % (1 - n)})
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink("v1", dir_fd=place.real)
+    place.acknowledged(place.post("move", **{"from": "w/d/v0", "to": "w/d/v1"}), "v1")
 
 
 @race(10, "delete", red="beneath")
@@ -563,7 +591,6 @@ def test_held(entry, request, servers, host_folder):
     server = servers.get(entry.env) if entry.env else request.getfixturevalue("server")
     with placed(server, host_folder) as place:
         assert place.run(entry, SECONDS), place.bad[:5]
-        assert place.statuses[200], place.statuses
 
 
 # With haste off, the window between a look and the open that it was for is some 100 us wide.

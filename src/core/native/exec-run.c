@@ -77,7 +77,10 @@ static void on_readable(struct sandbox *s, enum runtime_stream i)
 
 static void on_drain_over(struct deadline *d)
 {
-	exec_finish(exec_of_deadline(d));
+	struct runtime_exec *e = exec_of_deadline(d);
+
+	read_both(e);
+	exec_finish(e);
 }
 
 static void on_gone_late(struct deadline *d)
@@ -102,6 +105,12 @@ static void on_timeout(struct deadline *d)
 {
 	struct runtime_exec *e = exec_of_deadline(d);
 
+	/* That it has ended may lie in the socket, if this process stood still meanwhile. */
+	if (!e->heard && sandbox_has_word(e->sandbox)) {
+		e->heard = true;
+		exec_wait_until(e, 1, on_timeout);
+		return;
+	}
 	e->timed_out = true;
 	exec_die(e);
 }

@@ -55,6 +55,7 @@ struct runtime_exec {
 	int64_t started_us; /* clock of this process */
 	int64_t wall_us;    /* init's measurement; -1: none */
 	int status;	    /* as of waitpid; -1: none */
+	bool heard;	    /* when its time was over, what init had said was waited for, once */
 	bool timed_out, killed, oom;
 	bool may_retry;
 	struct err err; /* code 0: there is a result */

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -306,6 +307,13 @@ void sandbox_receive(struct sandbox *s)
 		if (last)
 			return;
 	}
+}
+
+bool sandbox_has_word(const struct sandbox *s)
+{
+	struct pollfd control = { .fd = s->control, .events = POLLIN };
+
+	return poll(&control, 1, 0) > 0;
 }
 
 static void on_control(uv_poll_t *poll, int status, int events)

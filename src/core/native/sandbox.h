@@ -149,6 +149,8 @@ int sandbox_say(struct sandbox *s, uint8_t type, const void *body, size_t len);
 
 /* Reads what init has said until there is nothing more or the user has let go. */
 void sandbox_receive(struct sandbox *s);
+/* Whether there is something to read. */
+bool sandbox_has_word(const struct sandbox *s);
 
 void sandbox_pipe_close(struct sandbox *s, enum runtime_stream i);
 /* Tells the launcher to kill it, once. */

@@ -341,6 +341,27 @@ static void a_sandbox_that_does_not_go_delays_the_answer_only_so_long(void **sta
 	fake_stop(&f);
 }
 
+static void an_end_that_was_not_heard_in_time_is_no_time_out(void **state)
+{
+	struct runtime_exec_spec spec = spec_of();
+	struct fake f;
+	struct call c;
+
+	fake_start(&f, &fake_config);
+	spec.timeout_ms = 1000;
+	start(&f, &c, &spec);
+	struct fake_sandbox *s = fake_busy(&f);
+	fake_started(s);
+	fake_turn(&f);
+	/* Nobody reads it before its time is over. */
+	fake_exited(s, 7 << 8);
+	fake_advance(&f, 1500);
+	assert_int_equal(c.done, 1);
+	assert_false(c.result.timed_out);
+	assert_int_equal(c.result.exit_code, 7);
+	fake_stop(&f);
+}
+
 static void an_answer_after_the_time_out_does_not_undo_it(void **state)
 {
 	struct runtime_exec_spec spec = spec_of();
@@ -455,6 +476,24 @@ static void pipes_held_open_are_read_for_a_quarter_second_more(void **state)
 	fake_advance(&f, 1);
 	assert_int_equal(c.done, 1);
 	assert_int_equal(c.result.exit_code, 0);
+	check_stream(&c, RUNTIME_STDOUT, "late");
+	close(held);
+	fake_stop(&f);
+}
+
+static void what_came_in_that_time_is_read_however_late(void **state)
+{
+	struct fake f;
+	struct call c;
+
+	fake_start(&f, &fake_config);
+	struct fake_sandbox *s = begin_running(&f, &c);
+	int held = dup(s->fds[1]);
+	fake_exited(s, 0);
+	fake_turn(&f);
+	assert_int_equal(write(held, "late", 4), 4);
+	fake_advance(&f, EXEC_DRAIN_MS);
+	assert_int_equal(c.done, 1);
 	check_stream(&c, RUNTIME_STDOUT, "late");
 	close(held);
 	fake_stop(&f);
@@ -955,11 +994,13 @@ int main(void)
 		cmocka_unit_test(a_time_out_kills_at_once_and_keeps_what_was_printed),
 		cmocka_unit_test(a_sandbox_that_does_not_go_delays_the_answer_only_so_long),
 		cmocka_unit_test(an_answer_after_the_time_out_does_not_undo_it),
+		cmocka_unit_test(an_end_that_was_not_heard_in_time_is_no_time_out),
 		cmocka_unit_test(init_gone_without_a_word_is_137),
 		cmocka_unit_test(init_gone_with_an_oom_kill_is_memory),
 		cmocka_unit_test(an_oom_kill_in_a_command_that_ended_well_counts_for_all_of_it),
 		cmocka_unit_test(an_oom_kill_while_it_runs_ends_the_rest_soon),
 		cmocka_unit_test(pipes_held_open_are_read_for_a_quarter_second_more),
+		cmocka_unit_test(what_came_in_that_time_is_read_however_late),
 		cmocka_unit_test(early_end_of_output_does_not_end_the_command),
 		cmocka_unit_test(a_sandbox_that_stays_after_its_command_is_killed),
 		cmocka_unit_test(kill_ends_it_with_137_in_every_state),
