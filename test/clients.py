@@ -55,8 +55,9 @@ class Client:
             self.activate()
             return self.Sandbox(key, server.url, **options)
 
-    def slept(self, monkeypatch):
-        """Makes the client's waits take no time; returns the list of seconds it asked for."""
+    def slept(self, monkeypatch, really=False):
+        """Makes the client's waits take no time, unless really; returns the list of seconds it asked
+        for."""
         asked = []
 
         class Clock:
@@ -66,6 +67,8 @@ class Client:
             @staticmethod
             def sleep(seconds):
                 asked.append(seconds)
+                if really:
+                    _time.sleep(seconds)
 
         import time as _time
 

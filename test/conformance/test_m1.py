@@ -16,6 +16,7 @@ import pytest
 
 import awake
 import harness
+from bounds import in_time
 from harness import KEYS
 
 NO_KEY = "Invalid or missing X-API-Key header"
@@ -249,9 +250,7 @@ def test_1_09_exit_status(sdk, box):
 
 
 def test_1_09_timeout(sdk, box):
-    began = awake.seconds()
-    result = box.run("echo before; sleep 9", timeout=1)
-    assert awake.seconds() - began < 3
+    result = in_time(3, lambda: box.run("echo before; sleep 9", timeout=1))
     assert result.exit_code == -1 and result.timed_out and not result.oom_killed
     assert (result.stdout, result.stderr) == ("", "")
     assert result.warnings == ["Execution exceeded 1s limit."]
@@ -262,12 +261,15 @@ def test_1_09_timeout(sdk, box):
 
 
 def test_1_09_what_was_printed_before_the_timeout_is_in_extra_fields(server, session):
-    before = awake.stood_still()
-    answer = server.exec(session, "echo out; echo err >&2; sleep 9", timeout_seconds=1)
-    lost = awake.stood_still() - before
-    assert answer["timed_out"] and answer["stdout"] == "" and answer["stderr"] == ""
-    assert (answer["partial_stdout"], answer["partial_stderr"]) == ("out\n", "err\n")
-    assert 1000 <= answer["duration_ms"] < 1500 + 1000 * lost
+    # Long enough for a command that is kept from running meanwhile.
+    def times_out():
+        answer = server.exec(session, "echo out; echo err >&2; sleep 19", timeout_seconds=5)
+        assert answer["timed_out"] and answer["stdout"] == "" and answer["stderr"] == ""
+        assert (answer["partial_stdout"], answer["partial_stderr"]) == ("out\n", "err\n")
+        assert 5000 <= answer["duration_ms"]
+        return answer
+
+    in_time(5.5, times_out, lambda answer: answer["duration_ms"] / 1000)
 
 
 def test_1_09_memory(sdk, box):
@@ -352,27 +354,33 @@ def test_1_13_health_answers_while_a_command_runs(server, session):
             harness.wait_until(
                 lambda: server.get("/v1/usage").json["commands_running"], "the command runs"
             )
-            worst = 0
-            for _ in range(50):
-                began = awake.seconds()
+
+            def answers():
                 assert server.get("/healthz", key=None).status == 200
-                worst = max(worst, awake.seconds() - began)
-            assert worst < 1 and not result
+                assert not result
+
+            for _ in range(50):
+                in_time(1, answers)
         finally:
             stop(server, session)
     assert result[0]["exit_code"] == 0
 
 
 def test_1_14_background_processes_do_not_hold_the_answer(server, box):
-    began = awake.seconds()
-    result = box.run("sleep 100 & echo x")
-    assert awake.seconds() - began < 2
-    assert (result.stdout, result.exit_code, result.ok) == ("x\n", 0, True)
-    harness.within(
-        lambda: "sleep" not in [name for _, name in harness.tenant_processes(server.number)],
-        0.5,
-        "no process is left",
-    )
+    def none_is_left():
+        return "s114" not in [name for _, name in harness.tenant_processes(server.number)]
+
+    def runs():
+        result = box.run("cp /bin/sleep s114; ./s114 100 & echo x")
+        assert (result.stdout, result.exit_code, result.ok) == ("x\n", 0, True)
+        return awake.seconds()
+
+    def seconds_until_it_is_gone():
+        answered = in_time(2, runs)
+        harness.wait_until(none_is_left, "no process is left")
+        return awake.seconds() - answered
+
+    in_time(0.5, seconds_until_it_is_gone, lambda seconds: seconds)
 
 
 def test_1_15_fifteen_mebibytes_are_complete(server, box):
@@ -528,13 +536,14 @@ def test_1_20_what_is_no_text_file(server, session, path, text, code):
         "mkfifo fifo; mkdir folder; printf 'a\\xffb' > bytes; python3 -c"
         " 'import socket; socket.socket(socket.AF_UNIX).bind(\"socket\")'",
     )
-    began = awake.seconds()
-    answer = server.get("/v1/sessions/%s/read?path=%s" % (session, path))
-    assert (answer.status, answer.detail, answer.code) == (400, text, code)
-    if code != "not_utf8":
-        answer = server.post("/v1/sessions/%s/write" % session, {"path": path, "content": "x"})
+    def is_refused():
+        answer = server.get("/v1/sessions/%s/read?path=%s" % (session, path))
         assert (answer.status, answer.detail, answer.code) == (400, text, code)
-    assert awake.seconds() - began < 3
+        if code != "not_utf8":
+            answer = server.post("/v1/sessions/%s/write" % session, {"path": path, "content": "x"})
+            assert (answer.status, answer.detail, answer.code) == (400, text, code)
+
+    in_time(3, is_refused)
 
 
 def test_1_20_a_fifo_holds_nobody_up(server, box):
@@ -719,19 +728,19 @@ def test_1_27_a_long_wait_is_an_error_at_once(servers, sdk, monkeypatch):
 
 
 @pytest.mark.slow
-def test_1_27_a_short_wait_is_waited_for(servers):
+def test_1_27_a_short_wait_is_waited_for(servers, monkeypatch):
     """Really waits 30 s, with all clients at once."""
     import clients
 
     server = servers.get(dict(limits(requests_per_minute=2), SANDBOX_SESSION_TTL="1798"))
-    results = {}
+    slept, results = {}, {}
 
     def use(name, key):
         sandbox = clients.client(name).sandbox(server, key)
-        began, awake_began = time.monotonic(), awake.seconds()
+        began = time.monotonic()
         for _ in range(3):
             sandbox.usage()
-        results[name] = (time.monotonic() - began, awake.seconds() - awake_began)
+        results[name] = time.monotonic() - began
 
     names = ["ours"]
     for name in clients.PUBLISHED:
@@ -744,12 +753,16 @@ def test_1_27_a_short_wait_is_waited_for(servers):
         threading.Thread(target=use, args=(name, KEYS[tenant]))
         for name, tenant in zip(names, "abc")
     ]
+    for name in names:
+        slept[name] = clients.client(name).slept(monkeypatch, really=True)
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert sorted(results) == sorted(names)
-    assert all(passed > 29.5 and counted < 33 for passed, counted in results.values()), results
+    assert all(passed > 29.5 for passed in results.values()), results
+    # Once, and no longer than for a token: what of its minute has passed before it asked is left out.
+    assert all(len(waits) == 1 and waits[0] <= 30 for waits in slept.values()), slept
 
 
 def test_1_28_what_costs_a_token(servers):
@@ -801,15 +814,19 @@ def test_1_30_usage(server, sdk):
         assert before["requests_available"] <= 999999
         assert before["persistent_open"] == 0 and before["snapshots_stored"] == 0
         assert re.match(r"\d{4}-\d{2}$", before["month"]["period"])
-        lost = awake.stood_still()
-        box.run("sleep 0.2")
-        lost = awake.stood_still() - lost
-        after = box.usage()
-        # In a new month they begin anew.
-        if after["month"]["period"] == before["month"]["period"]:
-            assert after["month"]["commands"] == before["month"]["commands"] + 1
-            spent = after["month"]["command_seconds"] - before["month"]["command_seconds"]
-            assert 0.19 <= spent < 2 + lost
+
+        def spent():
+            before = box.usage()["month"]
+            box.run("sleep 0.2")
+            after = box.usage()["month"]
+            # In a new month they begin anew.
+            if after["period"] != before["period"]:
+                before = {"commands": 0, "command_seconds": 0}
+            assert after["commands"] == before["commands"] + 1
+            assert after["command_seconds"] - before["command_seconds"] >= 0.19
+            return after["command_seconds"] - before["command_seconds"]
+
+        in_time(2, spent, lambda seconds: seconds)
 
 
 def kept_alive(server):

@@ -8,7 +8,6 @@ hand. Texts are exact.
 import json
 import re
 import sqlite3
-import statistics
 import time
 
 import pytest
@@ -417,7 +416,7 @@ def test_4_14_large_and_small_cost_the_same(servers):
         assert result["exit_code"] == 0, result
     cost = {megabytes: ([], []) for megabytes in sizes}
     begun, records = list(sessions.values()), []
-    # They take turns, so that both see the same machine.
+    # They take turns, so that both see the same machine; what others do in it is in the slowest of each.
     for _ in range(5):
         for megabytes, session in sessions.items():
             snapshot, record = timed(take, server, session)
@@ -428,7 +427,7 @@ def test_4_14_large_and_small_cost_the_same(servers):
             begun.append(made)
             records.append(record["id"])
     for small, large in zip(cost[5], cost[500]):
-        assert statistics.median(large) < 10 * statistics.median(small), cost
+        assert min(large) < 10 * min(small), cost
     for one in begun:
         server.delete("/v1/sessions/" + one)
     for one in records:

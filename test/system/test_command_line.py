@@ -10,8 +10,8 @@ import subprocess
 
 import pytest
 
-import awake
 import harness
+from bounds import in_time
 from harness import KEYS
 
 AIRLOCK = os.path.join(harness.BUILD, "airlock")
@@ -81,7 +81,12 @@ def run(request):
     ],
 )
 def test_run_gives_output_and_status_of_the_command(run, words, status, out, err):
-    ran = run(*words)
+    def once():
+        ran = run(*words)
+        ran.timed_out = ran.returncode == 124
+        return ran
+
+    ran = harness.beyond_memory(once)[-1] if status == 137 else run(*words)
     assert (ran.returncode, ran.stdout, ran.stderr) == (status, out, err)
 
 
@@ -213,13 +218,12 @@ def test_a_killed_run_takes_its_server_with_it():
 
 def test_a_warm_start_is_short():
     own_server("own")
-    taken = []
-    # The best of some: other work on the machine must not decide.
-    for _ in range(4):
-        began = awake.seconds()
+
+    def runs():
         assert airlock("run", "--", "true").returncode == 0
-        taken.append(awake.seconds() - began)
-    assert min(taken[1:]) <= 2
+
+    runs()
+    in_time(2, runs)
 
 
 def test_several_runs_at_once_have_servers_of_their_own():
@@ -371,19 +375,21 @@ def test_doctor_agrees_with_what_runs(server):
 
 def test_doctor_leaves_nothing_behind():
     def host():
+        found = set()
         with open("/proc/self/mountinfo") as file:
-            mounts = file.read()
-        loops = []
+            found.update(file)
         for path in os.listdir("/sys/block"):
             with contextlib.suppress(OSError):
                 with open("/sys/block/%s/loop/backing_file" % path) as file:
-                    loops += [path] * ("airlock-doctor" in file.read())
-        trials = [name for name in os.listdir("/var/tmp") if name.startswith("airlock-doctor")]
-        return mounts, loops, trials, os.path.exists("/run/airlock-doctor")
+                    if "airlock-doctor" in file.read():
+                        found.add(path)
+        found.update(name for name in os.listdir("/var/tmp") if name.startswith("airlock-doctor"))
+        return found | {path for path in ["/run/airlock-doctor"] if os.path.exists(path)}
 
+    # What others leave behind may go meanwhile.
     before = host()
     airlock("doctor", timeout=120)
-    harness.wait_until(lambda: host() == before, "the host is as before")
+    harness.wait_until(lambda: host() <= before, "nothing is there that was not")
 
 
 def test_doctor_without_root_says_what_it_could_not_try():

@@ -22,14 +22,12 @@ import contextlib
 import json
 import os
 import re
-import threading
-import time
 
 import pytest
 
 import clients
-import awake
 import harness
+from bounds import in_time
 
 
 def run(sandbox, command, timeout=45):
@@ -47,17 +45,12 @@ def the_next_command_works(request):
         sandbox = request.getfixturevalue("sandbox")
     yield
     if sandbox is not None:
-        began = awake.seconds()
-        result = sandbox.run("echo ok")
-        assert (result.stdout, result.exit_code) == ("ok\n", 0)
-        assert awake.seconds() - began < 2
 
+        def works():
+            result = sandbox.run("echo ok")
+            assert (result.stdout, result.exit_code) == ("ok\n", 0)
 
-def with_lost_ms(function, *args):
-    """Its result, and the milliseconds in which nothing ran meanwhile."""
-    began, awake_began = time.monotonic(), awake.seconds()
-    result = function(*args)
-    return result, 1000 * ((time.monotonic() - began) - (awake.seconds() - awake_began))
+        in_time(2, works)
 
 
 def streamed(server, session, command, **more):
@@ -101,14 +94,15 @@ def test_005_memory_of_the_server_does_not_grow_with_output(server, sandbox):
 
 
 def test_006_and_007_output_before_a_timeout(server, session):
-    began = awake.seconds()
-    answer = server.exec(
-        session, "for i in 1 2 3 4 5 6; do echo o$i; echo e$i >&2; sleep .1; done; sleep 60", 5
-    )
-    assert awake.seconds() - began < 8
-    assert answer["timed_out"]
-    assert answer["partial_stdout"] == "".join("o%d\n" % i for i in range(1, 7))
-    assert answer["partial_stderr"] == "".join("e%d\n" % i for i in range(1, 7))
+    def times_out():
+        answer = server.exec(
+            session, "for i in 1 2 3 4 5 6; do echo o$i; echo e$i >&2; sleep .1; done; sleep 60", 5
+        )
+        assert answer["timed_out"]
+        assert answer["partial_stdout"] == "".join("o%d\n" % i for i in range(1, 7))
+        assert answer["partial_stderr"] == "".join("e%d\n" % i for i in range(1, 7))
+
+    in_time(8, times_out)
 
 
 def test_009_a_full_pipe_does_not_stop_the_command(sandbox):
@@ -117,18 +111,21 @@ def test_009_a_full_pipe_does_not_stop_the_command(sandbox):
 
 
 def test_010_output_does_not_starve_the_timeout(server, session):
-    began = awake.seconds()
-    answer, lost_ms = with_lost_ms(server.exec, session, "yes", 2)
-    assert awake.seconds() - began < 5
-    assert answer["timed_out"] and 2000 <= answer["duration_ms"] < 2500 + lost_ms
-    assert 0 < len(answer["partial_stdout"]) <= 64 << 10
+    def times_out():
+        answer = server.exec(session, "yes", 2)
+        assert answer["timed_out"] and answer["duration_ms"] >= 2000
+        assert 0 < len(answer["partial_stdout"]) <= 64 << 10
+        return answer
+
+    in_time(2.5, lambda: in_time(5, times_out), lambda answer: answer["duration_ms"] / 1000)
 
 
 def test_011_stderr_first(sandbox):
-    began = awake.seconds()
-    result = run(sandbox, "python3 -c \"import sys;sys.stderr.write('x'*8388608);print('done')\"")
-    assert awake.seconds() - began < 5
-    assert result.stdout == "done\n" and result.stderr == "x" * 8388608
+    def says_much():
+        result = run(sandbox, "python3 -c \"import sys;sys.stderr.write('x'*8388608);print('done')\"")
+        assert result.stdout == "done\n" and result.stderr == "x" * 8388608
+
+    in_time(5, says_much)
 
 
 def test_013_output_arrives_while_the_command_runs(server, session):
@@ -223,12 +220,8 @@ def test_026_who_failed(server, ours):
 # ---- B. Processes, time limits, signals, input -------------------------------------------------
 
 
-def no_process(server, name):
-    harness.within(
-        lambda: name not in [comm for _, comm in harness.tenant_processes(server.number)],
-        1,
-        "no %s is left" % name,
-    )
+def names(server):
+    return [comm for _, comm in harness.tenant_processes(server.number)]
 
 
 @pytest.mark.parametrize(
@@ -241,27 +234,31 @@ def no_process(server, name):
     ],
 )
 def test_029_and_030_the_timeout_ends_everything(server, sandbox, command):
-    began = awake.seconds()
-    result = run(sandbox, command, timeout=1)
-    assert result.timed_out and awake.seconds() - began < 2
-    no_process(server, "s29")
+    def times_out():
+        assert run(sandbox, command, timeout=1).timed_out
+        # Before it is answered.
+        assert "s29" not in names(server)
+
+    in_time(2, times_out)
 
 
 def test_031_nothing_happens_after_the_timeout(server, sandbox):
-    run(sandbox, "cp /bin/sleep s31").check()
-    run(sandbox, "./s31 2; touch late", timeout=1)
-    no_process(server, "s31")
-    assert run(sandbox, "ls").stdout == "s31\n"
+    run(sandbox, "cp /bin/sleep s31; touch done").check()
+    command = "while :; do echo x >> done; ./s31 0.01; done"
+    assert run(sandbox, command + " & " + command, timeout=1).timed_out
+    assert "s31" not in names(server)
+    did = run(sandbox, "wc -l < done").stdout
+    assert run(sandbox, "sleep 0.3; wc -l < done; ls").stdout == did + "done\ns31\n"
 
 
 def test_the_timeout_comes_at_most_a_tenth_of_a_second_late(server, session):
-    late = []
-    for _ in range(5):
-        answer, lost_ms = with_lost_ms(server.exec, session, "sleep 60", 1)
-        assert answer["duration_ms"] >= 1000
-        late.append(answer["duration_ms"] - 1000 - lost_ms)
-    # Others may hold the processors at the very moment of one; then the rest has to be in time.
-    assert sum(value < 100 for value in late) >= 4, late
+    def times_out():
+        answer = server.exec(session, "sleep 60", 1)
+        assert answer["timed_out"] and answer["duration_ms"] >= 1000
+        return answer["duration_ms"] / 1000
+
+    # One of five may be late by whatever else there is to do.
+    in_time(1.1, lambda: sorted(times_out() for _ in range(5))[-2], lambda seconds: seconds)
 
 
 def test_034_timers_leave_no_threads(server, session):
@@ -297,9 +294,10 @@ def test_041_very_short_commands(server, session):
     "command, stdout", [("cat", ""), ("python3", ""), ("read x; echo rc=$?", "rc=1\n")]
 )
 def test_042_reading_ends_at_once(sandbox, command, stdout):
-    began = awake.seconds()
-    assert run(sandbox, command).stdout == stdout
-    assert awake.seconds() - began < 2
+    def ends():
+        assert run(sandbox, command).stdout == stdout
+
+    in_time(2, ends)
 
 
 def test_043_a_question_fails_at_once(sandbox):

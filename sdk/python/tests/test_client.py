@@ -242,11 +242,20 @@ def test_close_is_repeatable_and_ignores_404():
         assert [asked.method for asked in server.asked] == ["DELETE"]
 
 
-def test_close_with_a_timeout_tries_once(waits):
+def test_close_with_a_timeout_tries_once(waits, monkeypatch):
+    limits = []
     with StandIn(Reply(503, {"detail": "busy"})) as server:
+        box = attached(server)
+        inner = box._connection._opener.open
+
+        def remember(request, timeout):
+            limits.append(timeout)
+            return inner(request, timeout=60)
+
+        monkeypatch.setattr(box._connection._opener, "open", remember)
         with pytest.raises(errors.CapacityError):
-            attached(server).close(timeout=1.5)
-        assert len(server.asked) == 1 and waits == []
+            box.close(timeout=1.5)
+        assert len(server.asked) == 1 and waits == [] and limits == [1.5]
 
 
 def test_with_closes_even_after_an_exception():
@@ -482,7 +491,7 @@ def test_slow_calls_wait_longer_than_others(monkeypatch):
 
         def remember(request, timeout):
             waits.append(timeout)
-            return inner(request, timeout=timeout)
+            return inner(request, timeout=60)
 
         monkeypatch.setattr(box._connection._opener, "open", remember)
         box.snapshot()
