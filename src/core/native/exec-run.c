@@ -16,6 +16,8 @@
 #define EXEC_READ_TURN (256 * 1024)
 /* What a pipe holds: a shorter read means that it was empty then. */
 #define EXEC_PIPE_FULL (64 * 1024)
+/* A turn of the loop takes less. */
+#define LATE_MS 10
 
 /* ---- Output ---- */
 
@@ -98,12 +100,27 @@ void exec_die(struct runtime_exec *e)
 	exec_wait_until(e, EXEC_GONE_MS, on_gone_late);
 }
 
+static void time_out(struct runtime_exec *e)
+{
+	e->timed_out = true;
+	exec_die(e);
+}
+
+static void on_timeout_sure(struct deadline *d)
+{
+	time_out(exec_of_deadline(d));
+}
+
+/* When this process was kept from running, the shell may have ended in time: a turn of the loop
+ * hears of deadlines first, so sockets are heard once before it counts. */
 static void on_timeout(struct deadline *d)
 {
 	struct runtime_exec *e = exec_of_deadline(d);
 
-	e->timed_out = true;
-	exec_die(e);
+	if (clock_monotonic_ms() - d->at_ms < LATE_MS)
+		time_out(e);
+	else
+		exec_wait_until(e, 1, on_timeout_sure);
 }
 
 static void on_start_late(struct deadline *d)
@@ -174,6 +191,10 @@ static void on_exited(struct runtime_exec *e, const struct wire_msg *msg)
 		return;
 	e->status = (int)(body.status & 0xffff);
 	e->wall_us = body.wall_us <= INT64_MAX ? (int64_t)body.wall_us : -1;
+	if (exec_duration_us(e) > e->timeout_ms * 1000) {
+		time_out(e);
+		return;
+	}
 	e->state = EXEC_DRAINING;
 	read_both(e);
 	if (streams_ended(e))

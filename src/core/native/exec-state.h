@@ -78,6 +78,8 @@ void exec_finish(struct runtime_exec *e);
 /* The same from the loop, for callers that must not call back. */
 void exec_finish_soon(struct runtime_exec *e);
 void exec_fail_soon(struct runtime_exec *e, int code, const char *slug, const char *why);
+/* How long the shell ran, until now or until init said that it had ended. */
+int64_t exec_duration_us(const struct runtime_exec *e);
 
 /* ---- exec-queue.c ---- */
 
