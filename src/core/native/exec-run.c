@@ -101,18 +101,27 @@ void exec_die(struct runtime_exec *e)
 	exec_wait_until(e, EXEC_GONE_MS, on_gone_late);
 }
 
+static void time_out(struct runtime_exec *e)
+{
+	e->timed_out = true;
+	exec_die(e);
+}
+
+static void on_timeout_sure(struct deadline *d)
+{
+	time_out(exec_of_deadline(d));
+}
+
+/* When this process was kept from running, the shell may have ended in time: a turn of the loop
+ * comes to deadlines first, and that it has ended may lie in the socket. */
 static void on_timeout(struct deadline *d)
 {
 	struct runtime_exec *e = exec_of_deadline(d);
 
-	/* That it has ended may lie in the socket, if this process stood still meanwhile. */
-	if (!e->heard && sandbox_has_word(e->sandbox)) {
-		e->heard = true;
-		exec_wait_until(e, 1, on_timeout);
-		return;
-	}
-	e->timed_out = true;
-	exec_die(e);
+	if (sandbox_has_word(e->sandbox))
+		exec_wait_until(e, 1, on_timeout_sure);
+	else
+		time_out(e);
 }
 
 static void on_start_late(struct deadline *d)
@@ -183,6 +192,10 @@ static void on_exited(struct runtime_exec *e, const struct wire_msg *msg)
 		return;
 	e->status = (int)(body.status & 0xffff);
 	e->wall_us = body.wall_us <= INT64_MAX ? (int64_t)body.wall_us : -1;
+	if (exec_duration_us(e) > e->timeout_ms * 1000) {
+		time_out(e);
+		return;
+	}
 	e->state = EXEC_DRAINING;
 	read_both(e);
 	if (streams_ended(e))

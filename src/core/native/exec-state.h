@@ -55,7 +55,6 @@ struct runtime_exec {
 	int64_t started_us; /* clock of this process */
 	int64_t wall_us;    /* init's measurement; -1: none */
 	int status;	    /* as of waitpid; -1: none */
-	bool heard;	    /* when its time was over, what init had said was waited for, once */
 	bool timed_out, killed, oom;
 	bool may_retry;
 	struct err err; /* code 0: there is a result */
@@ -79,6 +78,8 @@ void exec_finish(struct runtime_exec *e);
 /* The same from the loop, for callers that must not call back. */
 void exec_finish_soon(struct runtime_exec *e);
 void exec_fail_soon(struct runtime_exec *e, int code, const char *slug, const char *why);
+/* How long the shell ran, until now or until init said that it had ended. */
+int64_t exec_duration_us(const struct runtime_exec *e);
 
 /* ---- exec-queue.c ---- */
 

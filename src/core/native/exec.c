@@ -50,7 +50,7 @@ static int exit_code(const struct runtime_exec *e)
 }
 
 /* Init's clock is exact but init may have been taken over: ours bounds it. */
-static int64_t duration_us(const struct runtime_exec *e)
+int64_t exec_duration_us(const struct runtime_exec *e)
 {
 	int64_t ours = e->started ? clock_monotonic_us() - e->started_us : 0;
 
@@ -73,7 +73,7 @@ static void fill_result(struct runtime_exec *e, struct runtime_exec_result *r)
 		.timed_out = e->timed_out,
 		.oom_killed = e->oom && !e->timed_out,
 		.pids_limit_hit = use.pids_hits > 0,
-		.duration_us = duration_us(e),
+		.duration_us = exec_duration_us(e),
 		.cpu_ms = use.cpu_ms,
 		.peak_memory_bytes = use.peak_bytes,
 		.posture = s ? s->posture : 0,

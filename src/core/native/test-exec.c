@@ -320,6 +320,65 @@ static void a_time_out_kills_at_once_and_keeps_what_was_printed(void **state)
 	fake_stop(&f);
 }
 
+static struct fake_sandbox *run_for_a_second(struct fake *f, struct call *c)
+{
+	struct runtime_exec_spec spec = spec_of();
+
+	fake_start(f, &fake_config);
+	spec.timeout_ms = 1000;
+	start(f, c, &spec);
+	struct fake_sandbox *s = fake_busy(f);
+	fake_started(s);
+	fake_turn(f);
+	return s;
+}
+
+static void who_ended_in_time_did_so_however_late_it_is_heard(void **state)
+{
+	struct fake f;
+	struct call c;
+	struct fake_sandbox *s = run_for_a_second(&f, &c);
+
+	print(s, RUNTIME_STDOUT, "all of it\n");
+	fake_exited(s, 3 << 8);
+	fake_advance(&f, 3000);
+	assert_int_equal(c.done, 1);
+	assert_false(c.result.timed_out);
+	assert_int_equal(c.result.exit_code, 3);
+	assert_int_equal(c.result.duration_us, 1500);
+	check_stream(&c, RUNTIME_STDOUT, "all of it\n");
+	fake_stop(&f);
+}
+
+static void who_ended_too_late_did_not(void **state)
+{
+	struct fake f;
+	struct call c;
+	struct fake_sandbox *s = run_for_a_second(&f, &c);
+	const struct id_exited body = { .wall_us = 1000001 };
+
+	fake_drop_fds(s);
+	fake_say(s, ID_EXITED, s->job, &body, sizeof(body));
+	fake_advance(&f, 3000);
+	assert_int_equal(c.done, 1);
+	assert_true(c.result.timed_out);
+	assert_int_equal(c.result.exit_code, -1);
+	fake_stop(&f);
+}
+
+static void who_has_not_ended_is_killed_at_once(void **state)
+{
+	struct fake f;
+	struct call c;
+	struct fake_sandbox *s = run_for_a_second(&f, &c);
+
+	fake_advance(&f, 3000);
+	assert_true(s->killed);
+	assert_int_equal(c.done, 1);
+	assert_true(c.result.timed_out);
+	fake_stop(&f);
+}
+
 static void a_sandbox_that_does_not_go_delays_the_answer_only_so_long(void **state)
 {
 	struct runtime_exec_spec spec = spec_of();
@@ -338,27 +397,6 @@ static void a_sandbox_that_does_not_go_delays_the_answer_only_so_long(void **sta
 	fake_advance(&f, 1);
 	assert_int_equal(c.done, 1);
 	assert_true(c.result.timed_out);
-	fake_stop(&f);
-}
-
-static void an_end_that_was_not_heard_in_time_is_no_time_out(void **state)
-{
-	struct runtime_exec_spec spec = spec_of();
-	struct fake f;
-	struct call c;
-
-	fake_start(&f, &fake_config);
-	spec.timeout_ms = 1000;
-	start(&f, &c, &spec);
-	struct fake_sandbox *s = fake_busy(&f);
-	fake_started(s);
-	fake_turn(&f);
-	/* Nobody reads it before its time is over. */
-	fake_exited(s, 7 << 8);
-	fake_advance(&f, 1500);
-	assert_int_equal(c.done, 1);
-	assert_false(c.result.timed_out);
-	assert_int_equal(c.result.exit_code, 7);
 	fake_stop(&f);
 }
 
@@ -992,9 +1030,11 @@ int main(void)
 		cmocka_unit_test(output_beyond_the_limit_keeps_head_and_tail),
 		cmocka_unit_test(a_death_by_signal_is_128_and_the_signal),
 		cmocka_unit_test(a_time_out_kills_at_once_and_keeps_what_was_printed),
+		cmocka_unit_test(who_ended_in_time_did_so_however_late_it_is_heard),
+		cmocka_unit_test(who_ended_too_late_did_not),
+		cmocka_unit_test(who_has_not_ended_is_killed_at_once),
 		cmocka_unit_test(a_sandbox_that_does_not_go_delays_the_answer_only_so_long),
 		cmocka_unit_test(an_answer_after_the_time_out_does_not_undo_it),
-		cmocka_unit_test(an_end_that_was_not_heard_in_time_is_no_time_out),
 		cmocka_unit_test(init_gone_without_a_word_is_137),
 		cmocka_unit_test(init_gone_with_an_oom_kill_is_memory),
 		cmocka_unit_test(an_oom_kill_in_a_command_that_ended_well_counts_for_all_of_it),
