@@ -42,15 +42,38 @@ struct tracee {
 };
 
 static struct tracee tracees[TRACEES_MAX];
-static volatile sig_atomic_t stop;
 static unsigned long calls, target;
 static int error_number;
 static bool killing, only_after_exec, done;
 
+/* The kernel lets go of every tracee when its tracer ends, whatever state it is in. */
+static _Noreturn void end(void)
+{
+	printf("total %lu\n", calls);
+	fflush(stdout);
+	_exit(0);
+}
+
 static void on_term(int sig)
 {
 	(void)sig;
-	stop = 1;
+	end();
+}
+
+/* SIGTERM comes in here and nowhere else: not in the middle of something, nor between a look at
+ * whether it has come and a wait that would not end any more. */
+static pid_t wait_for_stop(int *status)
+{
+	sigset_t term;
+
+	sigemptyset(&term);
+	sigaddset(&term, SIGTERM);
+	sigprocmask(SIG_UNBLOCK, &term, NULL);
+	pid_t pid = waitpid(-1, status, __WALL);
+	int error = errno;
+	sigprocmask(SIG_BLOCK, &term, NULL);
+	errno = error;
+	return pid;
 }
 
 static struct tracee *find(pid_t pid)
@@ -201,14 +224,18 @@ int main(int argc, char **argv)
 	}
 	target = strtoul(argv[2], NULL, 10);
 	error_number = (int)strtol(argv[3], NULL, 10);
+	sigset_t term;
+	sigemptyset(&term);
+	sigaddset(&term, SIGTERM);
+	sigprocmask(SIG_BLOCK, &term, NULL);
 	sigaction(SIGTERM, &act, NULL);
 	if (attach(argv[1]) < 0) {
 		perror("inject: attach");
 		return 1;
 	}
 	bool announced = false;
-	while (!stop) {
-		pid_t pid = waitpid(-1, &status, __WALL);
+	for (;;) {
+		pid_t pid = wait_for_stop(&status);
 		if (pid < 0) {
 			if (errno == EINTR)
 				continue;
@@ -230,7 +257,5 @@ int main(int argc, char **argv)
 			fflush(stdout);
 		}
 	}
-	/* The kernel lets go of every tracee when its tracer ends, whatever state it is in. */
-	printf("total %lu\n", calls);
-	return 0;
+	end();
 }
