@@ -1330,6 +1330,7 @@ def test_tunnels_for_which_there_are_no_descriptors_are_refused_and_logged(pooll
         "        if len(read_end(s)[0]) != 3: heads[-1] = 'broken'\n"
         "    else: open('refused', 'w').close()\n"
         "    s.close()\n"
+        "while not os.path.exists('go'): time.sleep(0.01)\n"
         "show([heads, proxy('www.good.test:443')['got']])\n"
     )
     pid = world.gateway
@@ -1345,6 +1346,7 @@ def test_tunnels_for_which_there_are_no_descriptors_are_refused_and_logged(pooll
             else:
                 began = time.monotonic()
                 harness.wait_until(lambda: time.monotonic() - began > 0.3, "it had time to refuse")
+        touch(world, session, "go")
     ((heads, after),) = result
     assert after == 100 and world.gateway == pid
     passed = heads.count("200") + heads.count("broken") + 1
