@@ -183,13 +183,32 @@ def question(name, kind=1, number=0x1234, labels=None):
     return struct.pack(">HHHHHH", number, 0x100, 1, 0, 0, 0) + name + struct.pack(">HH", kind, 1)
 
 
+def read_exactly(s, n):
+    """What there is of n bytes when the other side ends before."""
+    got = b""
+    while len(got) < n:
+        piece = s.recv(n - len(got))
+        if not piece:
+            break
+        got += piece
+    return got
+
+
+def read_dns(s):
+    """One message, or what there is of it."""
+    try:
+        return read_exactly(s, int.from_bytes(read_exactly(s, 2), "big"))
+    except (ConnectionResetError, socket.timeout):
+        return b""
+
+
 def dns(name, kind=1, server="9.9.9.9", tcp=False, labels=None, seconds=SECONDS):
     """rcode (None: silence), number of answers, address."""
     message = question(name, kind, labels=labels)
     if tcp:
         s = connect(server, 53)
         s.sendall(struct.pack(">H", len(message)) + message)
-        answer = read_end(s, 1)[0][2:]
+        answer = read_dns(s)
     else:
         family = socket.AF_INET6 if ":" in server else socket.AF_INET
         s = socket.socket(family, socket.SOCK_DGRAM)

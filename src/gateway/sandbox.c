@@ -99,7 +99,11 @@ static void on_ready(uv_poll_t *poll, int status, int events)
 	if (l->sandbox->gone)
 		return;
 	if (l->kind == NET_DNS_UDP) {
-		stub_udp(l->sandbox, l->fd);
+		/* Questions wait as connections do; the binding has them read. */
+		if (l->sandbox->session || l->sandbox->g->named)
+			stub_udp(l->sandbox, l->fd);
+		else
+			uv_poll_stop(poll);
 		return;
 	}
 	for (int i = 0; i < ACCEPT_BATCH && accept_one(l); i++)
@@ -171,6 +175,8 @@ void sandbox_bind(struct sandbox *sb, struct session *s)
 		session_unref(sb->session);
 	sb->session = s;
 	sb->n_told = 0;
+	if (!sb->paused)
+		watch(sb, true);
 	list_each(node, &sb->attempts) attempt_bound(attempt_of_sandbox_node(node));
 }
 

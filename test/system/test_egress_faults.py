@@ -605,8 +605,7 @@ def test_questions_may_come_many_at_once_and_answers_need_not_be_read(world, ses
         "s.sendall(b''.join(framed('n%d.good.test' % i, i) for i in range(100)))\n"
         "numbers = []\n"
         "while len(numbers) < 100:\n"
-        "    size = struct.unpack('>H', s.recv(2, socket.MSG_WAITALL))[0]\n"
-        "    numbers.append(struct.unpack('>H', s.recv(size, socket.MSG_WAITALL)[:2])[0])\n"
+        "    numbers.append(struct.unpack('>H', read_dns(s)[:2])[0])\n"
         "deaf = connect('9.9.9.9', 53); deaf.setblocking(False)\n"
         "sent = 0\n"
         "try:\n"
@@ -1070,14 +1069,15 @@ def test_what_a_new_gateway_finds_waits_for_an_airlockd_that_is_slow(world, sess
         "print('open', flush=True)\n"
         "try: s.recv(1)\n"
         "except OSError: pass\n"
-        "show([proxy('www.good.test:443')['got'], direct('1.2.3.4', 443, 'www.good.test')['got']])\n"
+        "show([dns('www.good.test')['answers'], proxy('www.good.test:443')['got'],\n"
+        "      direct('1.2.3.4', 443, 'www.good.test')['got']])\n"
     )
     old = world.gateway
     (airlockd,) = world.server.process_of("airlockd")
     stdin = "from reach import *\n" + code
     for _, event, data in world.server.stream(session, "python3 -", 50, stdin=stdin):
         if event == "result":
-            assert data["stdout"] == "open\n[100, 100]", data
+            assert data["stdout"] == "open\n[1, 100, 100]", data
             break
         if data["text"] == "open\n":
             with stopped(airlockd):
@@ -1330,6 +1330,7 @@ def test_tunnels_for_which_there_are_no_descriptors_are_refused_and_logged(pooll
         "        if len(read_end(s)[0]) != 3: heads[-1] = 'broken'\n"
         "    else: open('refused', 'w').close()\n"
         "    s.close()\n"
+        "while not os.path.exists('go'): time.sleep(0.01)\n"
         "show([heads, proxy('www.good.test:443')['got']])\n"
     )
     pid = world.gateway
@@ -1345,6 +1346,7 @@ def test_tunnels_for_which_there_are_no_descriptors_are_refused_and_logged(pooll
             else:
                 began = time.monotonic()
                 harness.wait_until(lambda: time.monotonic() - began > 0.3, "it had time to refuse")
+        touch(world, session, "go")
     ((heads, after),) = result
     assert after == 100 and world.gateway == pid
     passed = heads.count("200") + heads.count("broken") + 1
