@@ -211,12 +211,13 @@ def test_4_17_an_existing_destination(near, box, host, make):
 def test_4_17_no_space(near, box, host):
     big = archive(("big", random.Random(1).randbytes(MB)))
     host.put("big", big)
-    near.exec(box, "head -c 7600000 /dev/urandom > fill; sync")
+    # All that the machine has to write may take long.
+    assert near.exec(box, "head -c 7600000 /dev/urandom > fill; sync", 60)["exit_code"] == 0
     answer = ask(near, box, "o/big")
     assert (answer.status, answer.code) == (413, "import_no_space")
     assert answer.detail.startswith("The archive (1.0 MB) doesn't fit in the workspace's free disk space (0.")
     assert everything(near, box) == ["./fill"]
-    near.exec(box, "rm fill; sync")
+    assert near.exec(box, "rm fill; sync", 60)["exit_code"] == 0
     assert ask(near, box, "o/big").status == 200
 
 

@@ -49,8 +49,8 @@ def take(server, session, **body):
     return answer.json
 
 
-def sh(server, session, command):
-    result = server.exec(session, command)
+def sh(server, session, command, timeout=15):
+    result = server.exec(session, command, timeout)
     assert result["exit_code"] == 0, result
     return result["stdout"]
 
@@ -269,7 +269,7 @@ def test_what_snapshots_hold_leaves_the_workspace_its_room(servers):
     session = server.create()
     records = []
     for _ in range(5):
-        sh(server, session, "rm -f data; head -c 30M /dev/urandom > data && sync")
+        sh(server, session, "rm -f data; head -c 30M /dev/urandom > data && sync", 60)
         records.append(take(server, session))
     # And no more room than that: the hard limit holds against commands.
     result = server.exec(session, "head -c 200M /dev/zero > more")

@@ -132,9 +132,9 @@ def test_a_deleted_session_ends_the_download(near, box, held):
 
 
 def test_a_killed_gateway_ends_the_download_and_the_next_one_works(near, box, held):
-    (gateway,) = near.process_of("airlock-gateway")
     with harness.in_background(ask, near, box, "o/held") as answers:
         assert held.begun.wait(60)
+        (gateway,) = near.process_of("airlock-gateway")
         os.kill(gateway, signal.SIGKILL)
         check_over(near, held)
     said = answers[0]

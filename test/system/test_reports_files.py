@@ -343,7 +343,7 @@ def test_122_sixty_thousand_files(server, sandbox, ours):
     assert made.exit_code == 0, made
     record = sandbox.snapshot()
     with ours.sandbox(server, snapshot=record["id"]) as second:
-        assert second.run("find . -type f | wc -l").stdout == "60000\n"
+        assert second.run("find . -type f | wc -l", timeout=60).stdout == "60000\n"
     assert [one["id"] for one in sandbox.list_snapshots()] == [record["id"]]
 
 
