@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -22,6 +23,7 @@
 
 static uv_loop_t loop;
 static struct api *api;
+static char log_dir[] = "/tmp/airlock-test-api-XXXXXX";
 
 static const char *const as_a[] = { "X-Api-Key: key-a", "Content-Type: application/json", NULL };
 static const char *const as_b[] = { "x-api-key: key-b", NULL };
@@ -36,6 +38,16 @@ static bool store_fails(void *data)
 	return fake.store_fails;
 }
 
+static int make_log_dir(void **state)
+{
+	return mkdtemp(log_dir) ? 0 : -1;
+}
+
+static int remove_log_dir(void **state)
+{
+	return rmdir(log_dir);
+}
+
 static int start(void **state)
 {
 	struct api_config config = { .loop = &loop,
@@ -44,7 +56,7 @@ static int start(void **state)
 				     .write_max = 64u * MIB,
 				     .upload_max = 50u * MIB,
 				     .preview_domain = "preview.example.net:8443",
-				     .egress_log_dir = "/tmp" };
+				     .egress_log_dir = log_dir };
 	struct err err;
 
 	fake_reset();
@@ -577,10 +589,11 @@ static void without_egress_there_are_no_events(void **state)
 	assert_body(&x, 200, "{\"session_id\":\"" ID "\",\"events\":[]}");
 }
 
-static const char log_path[] = "/tmp/" ID ".jsonl";
+static char log_path[64];
 
 static void write_log(const char *text)
 {
+	snprintf(log_path, sizeof(log_path), "%s/" ID ".jsonl", log_dir);
 	FILE *f = fopen(log_path, "w");
 
 	assert_non_null(f);
@@ -1240,5 +1253,5 @@ int main(void)
 		TEST(a_large_body_is_parsed_beside_the_loop),
 		TEST(closing_gives_up_whatever_waits),
 	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, make_log_dir, remove_log_dir);
 }

@@ -12,6 +12,7 @@
 #include "api/request.h"
 #include "base/fd.h"
 #include "base/mem.h"
+#include "http/loopback.h"
 
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -28,6 +29,7 @@ static struct http_server *server;
 static struct api *api;
 static struct sockaddr_in where;
 static bool api_closed, server_closed;
+static int loopback;
 
 static void on_beat(uv_timer_t *timer)
 {
@@ -40,6 +42,7 @@ static int start(void **state)
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	fake_reset();
+	loopback = loopback_open();
 	where = (struct sockaddr_in){ .sin_family = AF_INET,
 				      .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	uv_loop_init(&loop);
@@ -88,6 +91,7 @@ static int stop(void **state)
 	for (unsigned i = 0; i < 2000 && uv_loop_alive(&loop); i++)
 		uv_run(&loop, UV_RUN_ONCE);
 	assert_int_equal(fake.outputs, 0);
+	fd_close(&loopback);
 	return uv_loop_close(&loop);
 }
 
@@ -100,8 +104,10 @@ struct client {
 
 static void turn(unsigned turns)
 {
-	while (turns--)
+	while (turns--) {
+		loopback_settle(loopback);
 		uv_run(&loop, UV_RUN_NOWAIT);
+	}
 }
 
 static void client_open(struct client *c)
@@ -164,6 +170,7 @@ static bool client_expect_n(struct client *c, const char *text, unsigned n)
 		idle = client_read(c) ? 0 : idle + 1;
 		if (idle && client_count(c, text) >= n)
 			return true;
+		loopback_settle(loopback);
 		uv_run(&loop, idle > 20 ? UV_RUN_ONCE : UV_RUN_NOWAIT);
 	}
 	return false;

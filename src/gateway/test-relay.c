@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -263,6 +264,8 @@ static void urgent_data_is_the_end(void **state)
 	assert_int_equal(send(r->server, "abc", 3, 0), 3);
 	assert_int_equal(send(r->server, "!", 1, MSG_OOB), 1);
 	assert_int_equal(send(r->server, "def", 3, 0), 3);
+	struct pollfd urgent = { .fd = r->far, .events = POLLPRI };
+	assert_int_equal(poll(&urgent, 1, 60000), 1);
 	turn(r);
 	assert_int_equal(r->over, 1);
 }

@@ -11,7 +11,9 @@
 #include <sys/un.h>
 
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/mem.h"
+#include "http/loopback.h"
 
 #define INPUT_LIMIT (64u << 20)
 /* Turns without any progress after which a wait gives up. */
@@ -252,7 +254,7 @@ void rig_open_with(struct rig *rig, const struct http_config *config)
 	struct sockaddr_in any = { .sin_family = AF_INET,
 				   .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 
-	*rig = (struct rig){ .closed = false };
+	*rig = (struct rig){ .loopback = loopback_open() };
 	open_on(rig, config, listen_anywhere(rig, &any, sizeof(any)));
 }
 
@@ -269,7 +271,7 @@ void rig_open_unix(struct rig *rig)
 {
 	struct sockaddr_un any = { .sun_family = AF_UNIX };
 
-	*rig = (struct rig){ .closed = false };
+	*rig = (struct rig){ .loopback = -1 };
 	open_on(rig, &small, listen_anywhere(rig, &any, sizeof(sa_family_t)));
 }
 
@@ -283,17 +285,25 @@ static void on_closed(void *data)
 void rig_close(struct rig *rig)
 {
 	assert(!rig->held);
+	rig->ending = true;
 	http_server_close(rig->server, 0, on_closed, rig);
 	server_sweep(rig->server);
 	rig_turn(rig, 50);
 	assert(rig->closed);
 	assert(uv_loop_close(&rig->loop) == 0);
+	fd_close(&rig->loopback);
 }
 
 void rig_turn(struct rig *rig, unsigned turns)
 {
-	while (turns--)
+	while (turns--) {
+		if (rig->loopback >= 0)
+			loopback_settle(rig->loopback);
+		/* The real time that this takes sweeps nothing. */
+		if (!rig->ending)
+			uv_timer_stop(&rig->server->timer);
 		uv_run(&rig->loop, UV_RUN_NOWAIT);
+	}
 }
 
 void rig_time(struct rig *rig, int64_t ms)

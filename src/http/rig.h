@@ -24,7 +24,9 @@ struct rig {
 	struct http_server *server;
 	struct sockaddr_storage addr; /* where it listens */
 	socklen_t addr_len;
+	int loopback; /* -1: on a Unix socket */
 	bool closed;
+	bool ending; /* http_server_close was called; server may be gone */
 	uint64_t body_max;
 	uint32_t account;
 	size_t big;
@@ -69,7 +71,7 @@ void rig_resume(struct rig *rig);
 uint32_t rig_sum(uint32_t sum, struct str bytes);
 void rig_answer_held(struct rig *rig, struct str body);
 void rig_close(struct rig *rig);
-/* Turns of the loop. */
+/* Turns of the loop; before each, what was sent arrives. */
 void rig_turn(struct rig *rig, unsigned turns);
 /* Time passes; the sweep looks. */
 void rig_time(struct rig *rig, int64_t ms);

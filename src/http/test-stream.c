@@ -352,6 +352,7 @@ static void a_closing_server_answers_what_it_has(void **state)
 	assert_true(client_say(&idle, GET("/")));
 	assert_true(client_expect(&idle, "\r\n\r\nok"));
 	assert_true(client_say(&busy, GET("/late")));
+	rig.ending = true;
 	http_server_close(rig.server, 10000, on_closed, &closed);
 	assert_true(client_end(&idle));
 	assert_true(client_end(&fresh));
@@ -377,6 +378,7 @@ static void a_closing_server_waits_for_its_grace_only(void **state)
 	rig_open(&rig);
 	client_open(&c, &rig);
 	assert_true(client_say(&c, GET("/late")));
+	rig.ending = true;
 	http_server_close(rig.server, 1000, on_closed, &closed);
 	rig_turn(&rig, 20);
 	clock_fake_advance(999000);

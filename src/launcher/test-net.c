@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <net/if.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -80,6 +81,9 @@ static bool is_caught(int listener, const char *host, uint16_t port)
 
 	if (dial(host, port, &client) != 0)
 		return false;
+	/* The listener may hear of it later. */
+	struct pollfd heard = { .fd = listener, .events = POLLIN };
+	poll(&heard, 1, 60000);
 	int server = accept(listener, NULL, NULL);
 	if (server < 0 || getsockname(server, (struct sockaddr *)&own, &len) < 0)
 		return false;
