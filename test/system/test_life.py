@@ -272,7 +272,7 @@ def test_killing_a_process_inside_from_outside(server, session, victim):
 @pytest.mark.slow
 def test_kill_loop():
     """kill -9 of any process of ours, at any moment: no acknowledged file is lost, nothing leaks."""
-    random.seed(20)
+    chance = random.Random(20)
     server = fresh(keep=True).start()
     state_dir = server.state_dir
     sessions = [server.create() for _ in range(3)]
@@ -308,15 +308,15 @@ def test_kill_loop():
     try:
         for round_number in range(KILLS):
             now = current["server"]
-            time.sleep(random.random() * 0.05)
+            time.sleep(chance.random() * 0.05)
             candidates = [p for p in now.processes() if p[0] != now.process.pid]
             # The main process takes everything with it and costs a start: every 20th time.
             if round_number % 20 == 19 or not candidates:
                 victim = (now.process.pid, "main", 0)
             else:
                 # One of each name has the same chance, however many sandboxes there are.
-                name = random.choice(sorted({p[1] for p in candidates}))
-                victim = random.choice([p for p in candidates if p[1] == name])
+                name = chance.choice(sorted({p[1] for p in candidates}))
+                victim = chance.choice([p for p in candidates if p[1] == name])
             killed[victim[1]] = killed.get(victim[1], 0) + 1
             quietly(os.kill, victim[0], signal.SIGKILL)
             if victim[1] == "main":
