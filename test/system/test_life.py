@@ -174,6 +174,30 @@ def test_airlockd_may_be_killed_and_comes_back(ours):
         server.stop()
 
 
+def test_a_reload_does_not_end_an_airlockd_that_just_starts():
+    """Also where there is no file to read anew."""
+    server = fresh(keep=True).start()
+    stop = threading.Event()
+
+    def reload():
+        while not stop.is_set():
+            server.process.send_signal(signal.SIGHUP)
+            time.sleep(0.0002)
+
+    try:
+        pid = server.wait_for_child("airlockd")
+        with harness.in_background(reload):
+            try:
+                os.kill(pid, signal.SIGKILL)
+                server.wait_for_child("airlockd", but=pid)
+                harness.wait_until(lambda: healthy(server), "airlockd is back")
+            finally:
+                stop.set()
+        assert [e["process"] for e in server.events() if e["event"] == "restarting"] == ["airlockd"]
+    finally:
+        server.stop()
+
+
 def healthy(server):
     try:
         return server.get("/healthz", key=None, timeout=2).status == 200
