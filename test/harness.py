@@ -40,6 +40,7 @@ VOLUME_MB = "1024"
 START_SECONDS = 60
 PATIENCE_SECONDS = 60
 _log_numbers = itertools.count(1)
+_ports = set()
 _servers = set()
 
 # Static keys that every server of the tests has, one tenant each.
@@ -74,12 +75,16 @@ def runnable(build=None):
 
 
 def free_port():
-    """A port that nobody listens on, below those that outgoing connections get."""
+    """A port that nobody listens on, below those that outgoing connections get. Each time another one: who
+    was given the last may not listen yet."""
     while True:
         port = random.randrange(10000, 30000)
+        if port in _ports:
+            continue
         with socket.socket() as s, contextlib.suppress(OSError):
             s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             s.bind(("127.0.0.1", port))
+            _ports.add(port)
             return port
 
 

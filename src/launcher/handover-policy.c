@@ -81,17 +81,11 @@ void policies_init(void)
 		h.policies[i] = (struct policy){ .taken = -1, .asked = -1 };
 }
 
-bool policies_reload(void)
+void policies_reload(void)
 {
-	bool any = false;
-
-	for (enum policy_file i = 0; i < POLICIES; i++) {
-		if (!policy_path(i))
-			continue;
-		reload(i);
-		any = true;
-	}
-	return any;
+	for (enum policy_file i = 0; i < POLICIES; i++)
+		if (policy_path(i))
+			reload(i);
 }
 
 void policies_daemon_ready(void)

@@ -455,8 +455,8 @@ static void on_signal(void)
 	struct signalfd_siginfo info;
 
 	while (read(h.signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
-		if (info.ssi_signo == SIGHUP && !policies_reload() && h.peers[PEER_DAEMON].pid > 0)
-			kill(h.peers[PEER_DAEMON].pid, SIGHUP);
+		if (info.ssi_signo == SIGHUP)
+			policies_reload();
 		if (info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT)
 			stop();
 	}

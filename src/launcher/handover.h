@@ -118,8 +118,8 @@ int gateway_on_message(const struct wire_msg *msg);
 /* ---- handover-policy.c ---- */
 
 void policies_init(void);
-/* SIGHUP. False: none of them is a file. */
-bool policies_reload(void);
+/* SIGHUP. */
+void policies_reload(void);
 void policies_daemon_ready(void);
 void policies_daemon_lost(void);
 int policy_answered(const struct dl_policy *answer);

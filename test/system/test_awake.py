@@ -37,7 +37,7 @@ def run(code):
 WAIT = """
 for _ in range(100):
     time.sleep(0.1)
-    if awake.seconds() - began[0] > 0.3:
+    if awake.seconds() - began[0] > 0.6:
         break
 """
 

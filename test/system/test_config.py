@@ -173,8 +173,13 @@ def test_limits_of_the_sandbox_are_what_was_configured(servers, ours):
         assert int(result.stdout) <= 8 << 20
         result = sandbox.run("head -c 3M /dev/zero | tr '\\0' a")
         assert result.warnings[0].startswith("Output exceeded 1 MB; ")
-        answer = server.exec(sandbox.session_id, "timeout 1 sh -c 'while :; do :; done'")
-        assert answer["cpu_ms"] < 0.7 * answer["duration_ms"]
+
+        def is_slowed_down():
+            answer = server.exec(sandbox.session_id, "timeout 1 sh -c 'while :; do :; done'")
+            return answer["cpu_ms"] < 0.7 * answer["duration_ms"]
+
+        # The kernel counts as the command's what its machine stood still for.
+        assert any(is_slowed_down() for _ in range(3))
         with pytest.raises(ours.errors.QuotaExceededError, match="1 MB limit"):
             sandbox.files.write("big", "x" * (2 << 20))
         sandbox.run("head -c 2M /dev/zero | tr '\\0' a > big").check()

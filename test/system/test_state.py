@@ -50,7 +50,12 @@ def states(needs_server):
     server = harness.Server(ENV, keep=True, state_dir=folder).start()
     for _ in range(5):
         server.exec(server.create(), "true")
+    # As a kill would leave it: nobody writes while it is copied.
+    pid = server.wait_for_child("airlockd")
+    os.kill(pid, signal.SIGSTOP)
+    harness.wait_until(lambda: harness.proc_status(pid)["State"][0] in "tT", "it stands still")
     subprocess.run(["cp", "-a", folder + "/state", root + "/killed"], check=True)
+    os.kill(pid, signal.SIGCONT)
     server.stop()
     os.rename(folder + "/state", root + "/stopped")
     yield root, folder
