@@ -6,7 +6,6 @@ import os
 
 import pytest
 
-import awake
 import harness
 
 with open(
@@ -61,19 +60,6 @@ class Box:
 
     def close(self):
         self.server.delete(self.path, key=self.key)
-
-
-def in_time(seconds, function, before=None):
-    """What function returns, called with what before returns, in less than that. Our code would be late
-    each time; the machine may have kept one process from running, which awake does not see."""
-    for _ in range(3):
-        arguments = [before()] if before else []
-        began = awake.seconds()
-        result = function(*arguments)
-        took = awake.seconds() - began
-        if took < seconds:
-            return result
-    raise AssertionError("it takes %.1f s, not less than %s" % (took, seconds))
 
 
 class KnobServers:

@@ -10,7 +10,8 @@ import harness
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from box import Box, KnobServers, in_time  # noqa: E402
+from bounds import in_time  # noqa: E402
+from box import Box, KnobServers  # noqa: E402
 
 
 @pytest.fixture(scope="session")

@@ -43,7 +43,8 @@ import pytest
 import awake
 import harness
 import inside
-from box import Box, in_time
+from bounds import in_time
+from box import Box
 from harness import KEYS, KNOBS_BUILD
 
 Probe = collections.namedtuple("Probe", "number name function red elsewhere why env")

@@ -26,7 +26,8 @@ import pytest
 
 import awake
 import harness
-from box import Box, in_time
+from bounds import in_time
+from box import Box
 from harness import KEYS
 
 MB = 1 << 20
@@ -76,7 +77,7 @@ def deep(shared_server):
     # A slow machine needs several commands for it.
     assert any(box.py(DEEP % LEVELS, 60) == LEVELS for _ in range(20))
     yield box.session
-    answer = post(shared_server, box.session, "fork", count=2)
+    answer = post(shared_server, box.session, "fork", count=4)
     assert answer.status == 201, answer
     doomed = [box.session] + [made["session_id"] for made in answer.json["sessions"]]
 
