@@ -59,12 +59,5 @@ def seconds():
         return now - _lost_by(now)
 
 
-def stood_still():
-    """The seconds that do not count: for bounds of what another process has measured. Only differences
-    mean something here, too."""
-    with _lock:
-        return _lost_by(time.monotonic())
-
-
 _start()
 os.register_at_fork(after_in_child=_start)
