@@ -179,6 +179,7 @@ void core_close(struct core *c, void (*closed)(void *data), void *data)
 	uv_timer_stop(&c->timers[TIMER_SWEEP]);
 	core_end_work(c);
 	endings_hurry(c);
+	room_again(c);
 	if (c->config.ephemeral)
 		end_all(c);
 	core_flush(c);

@@ -189,15 +189,17 @@ static void say_failed(struct err *said, const struct create *cr, const struct e
 {
 	const struct session *s = cr->s;
 
-	if (err->slug && strcmp(err->slug, "no_capacity") == 0) {
-		refusal_no_capacity(said);
+	if (err->slug && strcmp(err->slug, "no_capacity") == 0 && !cr->taken) {
+		refusal_no_capacity(said); /* room.c has said why */
 		return;
 	}
 	log_event(LOG_ERROR, "session_create_failed", LOG_STR("request", cr->origin.request),
 		  LOG_STR("session", s->id), LOG_STR("tenant", s->tenant->name),
 		  LOG_STR("why", err->text));
 	/* The store gives no slug: a disk that is full now may have room again soon. */
-	if (!err->slug || strcmp(err->slug, "busy") == 0)
+	if (err->slug && strcmp(err->slug, "no_capacity") == 0)
+		refusal_no_capacity(said);
+	else if (!err->slug || strcmp(err->slug, "busy") == 0)
 		refusal_busy(said);
 	else
 		err_slug(said, EIO, "internal", "Internal Server Error");

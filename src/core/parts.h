@@ -68,7 +68,8 @@ struct found_volume {
 /* later: answers that must not come before their call returned. sweep: every min(60 s, TTL). flush:
  * access times, once a minute. usage: a second after something was counted. tick: every second
  * while something with a deadline waits. again: deletes that failed. leftovers: the same of volumes
- * that nobody waits for. audit: records that are too old, every hour. */
+ * that nobody waits for. audit: records that are too old, every hour. room: creates wait for space
+ * that is about to come back. */
 enum core_timer {
 	TIMER_LATER,
 	TIMER_SWEEP,
@@ -78,6 +79,7 @@ enum core_timer {
 	TIMER_AGAIN,
 	TIMER_LEFTOVERS,
 	TIMER_AUDIT,
+	TIMER_ROOM,
 	CORE_TIMERS
 };
 

@@ -10,6 +10,7 @@
 
 #define FRESH_US 2000000
 #define FREE_PART 20u
+#define AGAIN_MS 100u
 
 /* ---- Deciding ---- */
 
@@ -102,11 +103,29 @@ static void append(struct room *room, struct room_wait *w)
 
 static void ask(struct core *c);
 
+static void on_again(uv_timer_t *timer)
+{
+	room_again(timer->data);
+}
+
+/* Deleted volumes give their space back after commits of the file system. */
+static bool may_wait(const struct core *c, struct room_wait *w, enum core_room verdict)
+{
+	int64_t now = clock_monotonic_us();
+
+	if (verdict != CORE_ROOM_FULL || !c->room.space.frees || c->closed)
+		return false;
+	if (!w->until_us)
+		w->until_us = now + ROOM_WAIT_US;
+	return now < w->until_us;
+}
+
 static void on_space(void *data, const struct runtime_space *space, const struct err *err)
 {
 	struct core *c = data;
 	struct room *room = &c->room;
 	struct room_wait *w = room->first;
+	bool soon = false;
 
 	room->asked = false;
 	room->first = room->last = NULL;
@@ -123,18 +142,24 @@ static void on_space(void *data, const struct runtime_space *space, const struct
 		} else if (w->late) {
 			w->late = false;
 			append(room, w);
+			soon = true;
+		} else if (may_wait(c, w, verdict)) {
+			append(room, w);
 		} else {
 			refuse(c, w, verdict);
 		}
 	}
-	if (room->first && !room->asked)
+	if (soon && !room->asked)
 		ask(c);
+	else if (room->first && !room->asked)
+		uv_timer_start(&c->timers[TIMER_ROOM], on_again, AGAIN_MS, 0);
 	core_release(c);
 }
 
 static void ask(struct core *c)
 {
 	c->room.asked = true;
+	uv_timer_stop(&c->timers[TIMER_ROOM]);
 	core_hold(c);
 	runtime_volume_space(c->runtime, on_space, c);
 }
@@ -152,6 +177,12 @@ void room_take(struct core *c, struct room_wait *w, uint64_t bytes)
 	}
 	append(room, w);
 	if (!room->asked)
+		ask(c);
+}
+
+void room_again(struct core *c)
+{
+	if (c->room.first && !c->room.asked)
 		ask(c);
 }
 

@@ -10,7 +10,9 @@
  * than there is. Figures up to two seconds old are good for a yes; nobody is refused but on figures
  * that were asked for afterwards, which know of every volume that had been deleted by then.
  *
- * When the launcher says nothing everybody is admitted: making the volume will tell.
+ * When the launcher says nothing everybody is admitted: making the volume will tell. When too
+ * little is free, but deleted volumes are about to give space back, it is asked again for
+ * ROOM_WAIT_US before somebody is refused.
  */
 #pragma once
 
@@ -20,13 +22,16 @@
 #include "base/err.h"
 #include "core/runtime.h"
 
+#define ROOM_WAIT_US 10000000
+
 struct core;
 
 struct room_wait {
 	/* Once. err == NULL: bytes are taken, in_flight. */
 	void (*fn)(struct room_wait *w, const struct err *err);
 	uint64_t bytes;
-	bool late; /* came while figures were under way, which may be too old for it */
+	bool late;	  /* came while figures were under way, which may be too old for it */
+	int64_t until_us; /* monotonic: waits no longer for space; 0: does not yet */
 	struct room_wait *next;
 };
 
@@ -44,3 +49,5 @@ void room_take(struct core *c, struct room_wait *w, uint64_t bytes);
 /* The volume for bytes that were taken is there, or will not be. */
 void room_made(struct core *c, uint64_t bytes);
 void room_give_back(struct core *c, uint64_t bytes);
+/* Asks for those that wait for space; a closing core keeps them no longer. */
+void room_again(struct core *c);

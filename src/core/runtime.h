@@ -380,6 +380,7 @@ struct runtime_space {
 	uint64_t bytes, free;
 	uint64_t promised; /* sum of the hard limits of all workspaces */
 	bool hard_quota;   /* else limits are not kept and promised says nothing */
+	bool frees;	   /* what was deleted is about to give its space back */
 };
 
 typedef void (*runtime_space_fn)(void *data, const struct runtime_space *space,

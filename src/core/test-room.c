@@ -94,6 +94,12 @@ static void check(const struct rig *r, const struct outcomes *o, unsigned made, 
 	assert_int_equal(r->core->room.in_flight, 0);
 }
 
+static void check_refused(const struct outcomes *o, unsigned refused)
+{
+	assert_int_equal(o->refused, refused);
+	assert_int_equal(o->made + o->other, 0);
+}
+
 static void one_after_the_other_get_what_there_is(void **state)
 {
 	struct rig *r = *state;
@@ -184,6 +190,84 @@ static void little_free_refuses_whatever_is_promised(void **state)
 	ask(r, &o, 1);
 	rig_settle(r);
 	check(r, &o, 1, 2);
+}
+
+static void again(struct rig *r)
+{
+	room_again(r->core);
+	rig_settle(r);
+}
+
+static void space_that_comes_back_is_waited_for(void **state)
+{
+	struct rig *r = *state;
+	struct outcomes o = { 0 };
+
+	r->runtime.space.free--;
+	r->runtime.space.frees = true;
+	ask(r, &o, 2);
+	rig_settle(r);
+	rig_advance(r, ROOM_WAIT_US / 2);
+	again(r);
+	assert_int_equal(o.made + o.refused, 0);
+	r->runtime.space.free++;
+	again(r);
+	check(r, &o, 2, 0);
+	/* It is all there is that comes back. */
+	r->runtime.space.free--;
+	rig_advance(r, 3 * RIG_SECOND);
+	ask(r, &o, 1);
+	rig_settle(r);
+	r->runtime.space.frees = false;
+	again(r);
+	check(r, &o, 2, 1);
+}
+
+static void it_is_not_waited_for_for_ever(void **state)
+{
+	struct rig *r = *state;
+	struct outcomes o = { 0 };
+
+	r->runtime.space.free--;
+	r->runtime.space.frees = true;
+	ask(r, &o, 1);
+	rig_settle(r);
+	rig_advance(r, ROOM_WAIT_US - 1);
+	ask(r, &o, 1);
+	rig_settle(r);
+	check_refused(&o, 0);
+	rig_advance(r, 1);
+	again(r);
+	check_refused(&o, 1);
+	rig_advance(r, ROOM_WAIT_US - 1);
+	again(r);
+	check(r, &o, 0, 2);
+}
+
+static void who_closes_waits_for_no_space(void **state)
+{
+	static struct outcomes o;
+	struct rig *r = *state;
+
+	r->runtime.space.free--;
+	r->runtime.space.frees = true;
+	ask(r, &o, 1);
+	rig_settle(r);
+	check_refused(&o, 0);
+	rig_close(r);
+	check_refused(&o, 1);
+	rig_open(r);
+}
+
+static void a_promise_is_not_waited_for(void **state)
+{
+	struct rig *r = *state;
+	struct outcomes o = { 0 };
+
+	r->runtime.space.frees = true;
+	ask(r, &o, FITS + 1);
+	rig_settle(r);
+	check(r, &o, FITS, 1);
 }
 
 static void without_hard_limits_nothing_is_promised(void **state)
@@ -300,6 +384,10 @@ int main(void)
 		T(what_was_deleted_before_counts_no_more),
 		T(figures_that_were_under_way_refuse_nobody),
 		T(little_free_refuses_whatever_is_promised),
+		T(space_that_comes_back_is_waited_for),
+		T(it_is_not_waited_for_for_ever),
+		T(who_closes_waits_for_no_space),
+		T(a_promise_is_not_waited_for),
 		T(without_hard_limits_nothing_is_promised),
 		T(old_figures_are_not_trusted),
 		T(who_fails_gives_the_room_back),

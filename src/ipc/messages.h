@@ -221,6 +221,8 @@ struct ld_status {
 	uint64_t volume_bytes; /* size of the file system that holds the workspaces */
 	uint64_t volume_free;
 	uint64_t volume_promised; /* sum of the hard quotas of all workspaces */
+	uint32_t volume_frees;	  /* 1: deleted volumes are about to give their space back */
+	uint32_t reserved;
 };
 
 /* ---- launcher <-> builder -------------------------------------------------------------------- */

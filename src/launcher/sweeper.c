@@ -3,7 +3,9 @@
  * The sweeper: makes, measures and removes volumes. Removing has two halves: the rename to
  * <id>.deleting, which is when the volume is gone for everybody, is answered at once; giving the
  * space back takes up to seconds and is done by a child of the sweeper, one at a time. What a crash
- * left as .creating or .deleting is removed the same way after a start.
+ * left as .creating or .deleting is removed the same way after a start. While space is short, a
+ * deletion is answered only when it has given its space back: a session keeps its slot until then,
+ * so that no tenant's workspaces, with what is left of deleted ones, take more than all of them may.
  *
  * Snapshots and copies wait until what was written to their source is on disk, which nobody else
  * should: each is made by a child (a job), whose exit status is an errno. What concerns the name of
@@ -39,6 +41,8 @@
 #define DELETE_AGAIN_MS 1000
 #define DELETE_AGAIN_MAX_MS 60000
 #define JOBS_MAX 8
+#define HELD_MAX 64
+#define HOLD_MS 10000
 
 struct job {
 	pid_t pid; /* 0: none */
@@ -46,11 +50,19 @@ struct job {
 	char name[MSG_VOLUME_NAME];
 };
 
+/* A deletion that is answered late. */
+struct held {
+	uint32_t id;
+	uint32_t round; /* of the deleter that sees to it */
+	int64_t until_ms;
+};
+
 static struct {
 	struct launcher *l;
 	int sock;
 	int signals;
 	pid_t deleter;	      /* 0: none runs */
+	uint32_t round;	      /* number of the deleter that was started last */
 	bool garbage;	      /* something is left to delete */
 	int64_t delete_at_ms; /* not before */
 	int64_t delete_wait_ms;
@@ -58,6 +70,8 @@ static struct {
 	int64_t sweep_until_ms;
 	uint64_t promised; /* the limits of all workspaces */
 	struct job jobs[JOBS_MAX];
+	struct held held[HELD_MAX]; /* in the order in which they came */
+	size_t n_held;
 } s;
 
 /* Its hard limit as it is kept, which is what it adds to the promise of all. */
@@ -184,6 +198,32 @@ static void start_job(const struct wire_msg *msg, const char *name,
 	answer_done(msg->head.id, r, &err);
 }
 
+/* ---- deletions that are answered late -------------------------------------------------------- */
+
+static bool hold(uint32_t id)
+{
+	if (s.n_held == HELD_MAX || !volumes_short(&s.l->volumes))
+		return false;
+	/* The one that runs may be past it. */
+	s.held[s.n_held++] = (struct held){
+		.id = id,
+		.round = s.round + 1,
+		.until_ms = clock_monotonic_ms() + HOLD_MS,
+	};
+	return true;
+}
+
+/* Answers those whose round is over, or that have waited long enough. */
+static void let_go(uint32_t round, int64_t now)
+{
+	size_t n = 0;
+
+	while (n < s.n_held && (s.held[n].round <= round || s.held[n].until_ms <= now))
+		answer_done(s.held[n++].id, 0, NULL);
+	s.n_held -= n;
+	memmove(s.held, s.held + n, s.n_held * sizeof(s.held[0]));
+}
+
 /* ---- messages -------------------------------------------------------------------------------- */
 
 /* The hard limit that a workspace gets. */
@@ -289,9 +329,10 @@ static void on_delete(const struct wire_msg *msg)
 	int r = volume_mark_deleted(&s.l->volumes, body.volume, &err);
 	if (r == 0)
 		s.promised -= limit;
-	answer_done(msg->head.id, r, &err);
 	s.garbage = true;
 	s.delete_at_ms = 0;
+	if (r < 0 || !hold(msg->head.id))
+		answer_done(msg->head.id, r, &err);
 }
 
 static void on_stat(const struct wire_msg *msg)
@@ -306,9 +347,21 @@ static void on_stat(const struct wire_msg *msg)
 	answer(SL_VOLUME_STAT, msg->head.id, &body, sizeof(body));
 }
 
+/* Whether deleted volumes are about to give space back; when it is short they are made to. */
+static bool frees(void)
+{
+	if (!s.deleter && !s.garbage && volumes_short(&s.l->volumes) &&
+	    volumes_owe(&s.l->volumes)) {
+		s.garbage = true;
+		s.delete_at_ms = 0;
+	}
+	/* One that could not delete something is not counted on. */
+	return s.deleter || (s.garbage && s.delete_at_ms <= clock_monotonic_ms());
+}
+
 static void on_status(const struct wire_msg *msg)
 {
-	struct ld_status body = { .volume_promised = s.promised };
+	struct ld_status body = { .volume_promised = s.promised, .volume_frees = frees() };
 	struct err err;
 
 	if (volumes_space(&s.l->volumes, &body.volume_bytes, &body.volume_free, &err) < 0)
@@ -342,6 +395,7 @@ static void delete_again(void)
 static void start_deleter(void)
 {
 	s.garbage = false;
+	s.round++;
 	s.deleter = fork_bound();
 	if (s.deleter == 0)
 		delete_all();
@@ -367,6 +421,7 @@ static void reap(void)
 		if (pid != s.deleter)
 			continue;
 		s.deleter = 0;
+		let_go(s.round, clock_monotonic_ms());
 		if (status == 0)
 			s.delete_wait_ms = DELETE_AGAIN_MS;
 		else
@@ -404,6 +459,8 @@ static int next_timeout(int64_t now)
 
 	if (s.garbage && !s.deleter && (!at || s.delete_at_ms < at))
 		at = s.delete_at_ms;
+	if (s.n_held && (!at || s.held[0].until_ms < at))
+		at = s.held[0].until_ms;
 	if (!at)
 		return -1;
 	return at > now ? (int)(at - now) : 0;
@@ -474,6 +531,7 @@ _Noreturn void sweeper_main(struct launcher *l, int sock)
 		if (s.garbage && !s.deleter && now >= s.delete_at_ms)
 			start_deleter();
 		sweep_groups(now);
+		let_go(0, now);
 		if (poll(p, 2, next_timeout(clock_monotonic_ms())) < 0)
 			continue;
 		if (p[1].revents)

@@ -13,10 +13,13 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/limits.h"
 #include "base/str.h"
 #include "launcher/volume-backend.h"
 
 #define LOCK_WAIT_MS 10000
+#define SHORT_PART 8u
+#define SHORT_BYTES (1024u * MIB)
 #define XATTR_TENANT "trusted.airlock.tenant"
 
 const struct volume_backend *volume_backend(const struct volumes *v)
@@ -260,6 +263,22 @@ int volumes_space(struct volumes *v, uint64_t *ret_bytes, uint64_t *ret_free, st
 	*ret_bytes = (uint64_t)fs.f_blocks * (uint64_t)fs.f_bsize;
 	*ret_free = (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize;
 	return 0;
+}
+
+bool volumes_short(struct volumes *v)
+{
+	uint64_t bytes, available, least;
+	struct err ignored;
+
+	if (!volume_backend(v)->hurry || volumes_space(v, &bytes, &available, &ignored) < 0)
+		return false;
+	least = bytes / 2 < SHORT_BYTES ? bytes / 2 : SHORT_BYTES;
+	return available < least || available < bytes / SHORT_PART;
+}
+
+bool volumes_owe(struct volumes *v)
+{
+	return volume_backend(v)->owes && volume_backend(v)->owes(v);
 }
 
 /* ---- one volume ------------------------------------------------------------------------------ */

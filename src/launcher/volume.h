@@ -44,7 +44,6 @@ struct volumes {
 	int clones_fd;	     /* owned: the tenants' copies of images */
 	bool direct_io;	     /* the loop device bypasses the page cache */
 	uint64_t sweep_at;   /* where volume_sweep goes on */
-	uint64_t destroyed;  /* id of the subvolume that was deleted last; 0: none */
 	char why_plain[200]; /* VOLUMES_AUTO took plain directories: the reason, else "" */
 };
 
@@ -114,6 +113,11 @@ int volume_stat(struct volumes *v, const char *name, uint64_t *ret_used, uint64_
 int volume_each(struct volumes *v, void (*each)(void *data, const char *name, uint32_t tenant),
 		void *data, struct err *err);
 int volumes_space(struct volumes *v, uint64_t *ret_bytes, uint64_t *ret_free, struct err *err);
+/* Whether so little is free that what was deleted has to give its space back at once, which
+ * volume_delete_next sees to. Never with plain directories, which give it back at once anyway. */
+bool volumes_short(struct volumes *v);
+/* Whether what volume_delete_next has deleted still holds space. */
+bool volumes_owe(struct volumes *v);
 
 /* ---- Images: images/<name>, a read-only subvolume; name as in MSG_IMAGE_NAME, "/" never occurs
  * ---- */

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The file system of the workspaces, as its operator handles it: show, grow, purge."""
 
+import collections
 import concurrent.futures
 import json
 import os
 import shutil
 import subprocess
+import threading
 
 import pytest
 
@@ -262,6 +264,44 @@ def test_a_twentieth_of_the_volume_stays_free(served):
     server.delete("/v1/sessions/" + session)
     harness.wait_until(lambda: create(server).status == 201, "there is room again")
     assert "volume" not in server.get("/healthz", key=None).json
+
+
+def test_who_fills_and_deletes_takes_nothing_from_others(served):
+    """Five workspaces at a time may hold 640 MB of 1,536; whatever was deleted may still lie there."""
+    server = served(SANDBOX_VOLUME_SIZE_MB="1536", SANDBOX_WORKSPACE_QUOTA_MB="64")
+    ended = threading.Event()
+    filled = collections.Counter()
+
+    def fill():
+        while not ended.is_set():
+            answer = create(server)
+            filled[answer.status] += 1
+            if answer.status != 201:
+                continue
+            session = answer.json["session_id"]
+            server.exec(session, "head -c 200M /dev/zero >big", 60)
+            server.delete("/v1/sessions/" + session)
+
+    def work():
+        answer = server.request("POST", "/v1/sessions", {}, key=harness.KEYS["b"])
+        assert answer.status == 201, answer
+        session = "/v1/sessions/" + answer.json["session_id"]
+        wrote = server.request("PUT", session + "/files?path=x", key=harness.KEYS["b"],
+                               raw=os.urandom(300000))
+        assert wrote.status == 200, wrote
+        server.request("DELETE", session, key=harness.KEYS["b"])
+
+    fillers = [threading.Thread(target=fill) for _ in range(5)]
+    for thread in fillers:
+        thread.start()
+    try:
+        while filled[201] < 60:
+            work()
+    finally:
+        ended.set()
+        for thread in fillers:
+            thread.join()
+    assert set(filled) == {201}
 
 
 def test_a_damaged_volume_refuses_the_start_and_is_left_alone(served):

@@ -230,7 +230,8 @@ static struct runtime_space space_of(const struct runtime *rt)
 	return (struct runtime_space){ .bytes = rt->status.volume_bytes,
 				       .free = rt->status.volume_free,
 				       .promised = rt->status.volume_promised,
-				       .hard_quota = rt->host.quota != MSG_QUOTA_NONE };
+				       .hard_quota = rt->host.quota != MSG_QUOTA_NONE,
+				       .frees = rt->status.volume_frees != 0 };
 }
 
 struct space_call {

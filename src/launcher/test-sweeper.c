@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The sweeper as the hand-over role talks to it, while space is short. Needs what test-volume
+ * needs. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "launcher/launcher.h"
+#include "launcher/test-volume-rig.h"
+
+#define TENANT 7u
+#define A "sbx_00000000000a"
+#define B "sbx_00000000000b"
+#define MUCH (360 * MIB) /* then less than half of it all is free */
+#define SOME (200 * MIB)
+#define MANY 150u
+
+static struct launcher launcher;
+static int sock = -1;
+static pid_t sweeper;
+
+/* ---- the stage ------------------------------------------------------------------------------- */
+
+static int open_stage(void **state)
+{
+	char mnt[300];
+	int socks[2];
+
+	if (rig_setup(state) < 0)
+		return -1;
+	if (v.root_fd < 0)
+		return 0;
+	log_init("test", (enum log_level) - 1);
+	/* The file system's own commits come never: nothing comes back by itself. */
+	path_of(mnt, "btrfs");
+	snprintf(mnt + strlen(mnt), 8, "/mnt");
+	if (mount("", mnt, NULL, MS_REMOUNT | MS_NOSUID | MS_NODEV, "commit=3600") < 0)
+		return -1;
+	launcher.volumes = v;
+	ok(wire_pair_open(socks, &err));
+	sweeper = fork();
+	if (sweeper == 0) {
+		close(socks[0]);
+		sweeper_main(&launcher, socks[1]);
+	}
+	close(socks[1]);
+	sock = socks[0];
+	return 0;
+}
+
+static int close_stage(void **state)
+{
+	int status;
+
+	if (v.root_fd >= 0) {
+		fd_close(&sock);
+		assert_int_equal(waitpid(sweeper, &status, 0), sweeper);
+		assert_int_equal(status, 0);
+	}
+	return rig_teardown(state);
+}
+
+/* ---- the hand-over role ---------------------------------------------------------------------- */
+
+static void say(uint8_t type, uint32_t id, const void *body, size_t len)
+{
+	int r;
+
+	while ((r = wire_send(sock, type, id, body, len, NULL, 0)) == -EAGAIN) {
+		struct pollfd p = { .fd = sock, .events = POLLOUT };
+		assert_int_equal(poll(&p, 1, 60000), 1);
+	}
+	assert_int_equal(r, 0);
+}
+
+static struct wire_msg next_answer(void)
+{
+	struct wire_msg msg;
+	int r;
+
+	while ((r = wire_recv(sock, &wire_sl, &msg)) == -EAGAIN) {
+		struct pollfd p = { .fd = sock, .events = POLLIN };
+		assert_int_equal(poll(&p, 1, 60000), 1);
+	}
+	assert_int_equal(r, 1);
+	return msg;
+}
+
+static uint32_t next_done(void)
+{
+	struct wire_msg msg = next_answer();
+	struct msg_done body;
+
+	assert_int_equal(msg.head.type, SL_DONE);
+	memcpy(&body, msg.body, sizeof(body));
+	if (body.code)
+		fail_msg("%u: %s", body.code, body.text);
+	return msg.head.id;
+}
+
+static void make(uint32_t id, const char *name, uint64_t limit)
+{
+	struct dl_volume_create body = { .tenant = TENANT, .limit_bytes = limit };
+
+	snprintf(body.volume, sizeof(body.volume), "%s", name);
+	say(LS_VOLUME_CREATE, id, &body, sizeof(body));
+	assert_int_equal(next_done(), id);
+}
+
+static void ask_delete(uint32_t id, const char *name)
+{
+	struct dl_volume body = { 0 };
+
+	snprintf(body.volume, sizeof(body.volume), "%s", name);
+	say(LS_VOLUME_DELETE, id, &body, sizeof(body));
+}
+
+static struct ld_status status_now(void)
+{
+	struct ld_status body;
+
+	say(LS_STATUS, 1, NULL, 0);
+	struct wire_msg msg = next_answer();
+	assert_int_equal(msg.head.type, SL_STATUS);
+	memcpy(&body, msg.body, sizeof(body));
+	return body;
+}
+
+static void make_with(uint32_t id, const char *name, uint64_t bytes)
+{
+	make(id, name, bytes);
+	assert_int_equal(as_tenant(name, fill), EDQUOT);
+}
+
+static uint64_t free_now(void)
+{
+	uint64_t all, available;
+
+	ok(volumes_space(&v, &all, &available, &err));
+	return available;
+}
+
+/* ---- tests ----------------------------------------------------------------------------------- */
+
+static void while_space_is_short_a_deletion_ends_with_its_space_back(void **state)
+{
+	need_host();
+	uint64_t before = free_now();
+	for (uint32_t i = 0; i < 3; i++) {
+		make_with(10 + i, A, MUCH);
+		assert_true(free_now() < before - MUCH / 8 * 7);
+		ask_delete(20 + i, A);
+		assert_int_equal(next_done(), 20 + i);
+		assert_true(free_now() >= before - MUCH / 8);
+	}
+}
+
+static void what_is_owed_comes_back_when_space_gets_short(void **state)
+{
+	need_host();
+	uint64_t before = free_now();
+	make_with(30, A, SOME);
+	ask_delete(31, A);
+	assert_int_equal(next_done(), 31);
+	make_with(32, B, SOME);
+	/* Nobody deletes anything any more. */
+	while (status_now().volume_frees)
+		poll(NULL, 0, 10);
+	assert_true(free_now() >= before - SOME - SOME / 8);
+	ask_delete(33, B);
+	assert_int_equal(next_done(), 33);
+}
+
+static void any_number_of_deletions_is_answered_once(void **state)
+{
+	char name[MSG_VOLUME_NAME];
+	bool answered[MANY] = { 0 };
+
+	need_host();
+	for (uint32_t i = 0; i < MANY; i++) {
+		snprintf(name, sizeof(name), "sbx_%012x", 0x1000 + i);
+		make(100 + i, name, MIB);
+	}
+	make_with(40, A, MUCH);
+	for (uint32_t i = 0; i < MANY; i++) {
+		snprintf(name, sizeof(name), "sbx_%012x", 0x1000 + i);
+		ask_delete(100 + i, name);
+	}
+	for (uint32_t i = 0; i < MANY; i++) {
+		uint32_t id = next_done() - 100;
+		assert_true(id < MANY && !answered[id]);
+		answered[id] = true;
+	}
+	ask_delete(41, A);
+	assert_int_equal(next_done(), 41);
+	assert_int_equal(status_now().volume_promised, 0);
+	assert_int_equal(names_in(v.volumes_fd), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(while_space_is_short_a_deletion_ends_with_its_space_back),
+		cmocka_unit_test(what_is_owed_comes_back_when_space_gets_short),
+		cmocka_unit_test(any_number_of_deletions_is_answered_once),
+	};
+	return cmocka_run_group_tests(tests, open_stage, close_stage);
+}
