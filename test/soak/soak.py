@@ -298,7 +298,8 @@ def main():
     except BaseException as error:
         soak.stop()
         soak.report()
-        print(soak.server.log_tail(60))
+        print("\n".join(line for line in soak.server.log().splitlines()
+                        if '"level":"info"' not in line)[-20000:])
         print("soak: %s: %s" % (type(error).__name__, error))
         soak.ledger.discard()
         if not isinstance(error, Exception):
