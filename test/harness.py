@@ -220,6 +220,13 @@ def environment(**extra):
     return env
 
 
+def once(pairs):
+    """For json.loads: an object in which no key stands twice."""
+    made = dict(pairs)
+    assert len(made) == len(pairs), pairs
+    return made
+
+
 class Server:
     def __init__(
         self, env=None, build=None, state_dir=None, keep=False, knobs=None, program=None,
@@ -372,7 +379,7 @@ class Server:
     def events(self):
         """What the log has said so far; a line that is just being written is not among it."""
         lines = self.log().split("\n")[:-1]
-        return [json.loads(line) for line in lines if line.startswith("{")]
+        return [json.loads(line, object_pairs_hook=once) for line in lines if line.startswith("{")]
 
     def log_tail(self, lines=40):
         return "".join(line + "\n" for line in self.log().splitlines()[-lines:])

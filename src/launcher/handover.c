@@ -303,7 +303,7 @@ static void start_peer(enum peer_kind kind)
 		r = peer_start_role(&h.peers[kind], h.l,
 				    kind == PEER_BUILDER ? builder_main : sweeper_main, &err);
 	if (r < 0) {
-		log_event(LOG_ERROR, "cannot_start", LOG_STR("process", h.peers[kind].name),
+		log_event(LOG_ERROR, "cannot_start", LOG_STR("child", h.peers[kind].name),
 			  LOG_STR("why", err.text));
 		h.peers[kind].start_at_ms = clock_monotonic_ms() + 1000;
 	}
@@ -325,7 +325,7 @@ bool handover_same_build(const struct peer *p, const struct wire_msg *msg)
 	same = strncmp(hello.build, ipc_build_id, sizeof(hello.build)) == 0;
 	if (!same) {
 		log_event(LOG_ERROR, "build_mismatch", LOG_STR("own", ipc_build_id),
-			  LOG_STR("process", p->name),
+			  LOG_STR("child", p->name),
 			  LOG_STR("why", "the program on disk is of another build: "
 					 "install all of one and restart the service"));
 		if (!h.served)
@@ -379,7 +379,7 @@ static void peer_ended(enum peer_kind kind, int status)
 		daemon_refuse_calls("the sweeper was restarted");
 	if (is_over())
 		return;
-	log_event(LOG_WARN, "restarting", LOG_STR("process", p->name), LOG_INT("status", status));
+	log_event(LOG_WARN, "restarting", LOG_STR("child", p->name), LOG_INT("status", status));
 	p->restarts++;
 	/* At once the first time, then at most once a second. */
 	int64_t now = clock_monotonic_ms();

@@ -193,7 +193,7 @@ def test_a_reload_does_not_end_an_airlockd_that_just_starts():
                 harness.wait_until(lambda: healthy(server), "airlockd is back")
             finally:
                 stop.set()
-        assert [e["process"] for e in server.events() if e["event"] == "restarting"] == ["airlockd"]
+        assert [e["child"] for e in server.events() if e["event"] == "restarting"] == ["airlockd"]
     finally:
         server.stop()
 
