@@ -375,6 +375,8 @@ static int purge(struct place *p, FILE *list, bool really, struct err *err)
 	}
 	while (really && r >= 0 && (r = volume_delete_next(&p->open, err)) > 0)
 		;
+	if (really)
+		volumes_hurry(&p->open);
 	return r < 0 ? r : n;
 }
 

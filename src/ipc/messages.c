@@ -60,6 +60,7 @@ static const struct wire_type ls[] = {
 	MSG(LS_SNAPSHOT_CREATE, sizeof(struct dl_snapshot_create), 0, 0),
 	MSG(LS_SNAPSHOT_SEAL, sizeof(struct dl_volume), 0, 0),
 	MSG(LS_VOLUME_LIMIT, sizeof(struct dl_volume_limit), 0, 0),
+	MSG(LS_STOP, 0, 0, 0),
 };
 PAIR(ls, ls);
 

@@ -274,6 +274,7 @@ enum ls_type {
 	LS_SNAPSHOT_CREATE = 5, /* struct dl_snapshot_create */
 	LS_SNAPSHOT_SEAL = 6,	/* struct dl_volume */
 	LS_VOLUME_LIMIT = 7,	/* struct dl_volume_limit */
+	LS_STOP = 8,		/* empty, not answered: no answer is held back any more */
 };
 
 enum sl_type {

@@ -448,6 +448,8 @@ static void stop(void)
 	h.stopping = true;
 	if (h.peers[PEER_DAEMON].pid > 0)
 		kill(h.peers[PEER_DAEMON].pid, SIGTERM);
+	if (h.peers[PEER_SWEEPER].sock >= 0)
+		wire_send(h.peers[PEER_SWEEPER].sock, LS_STOP, 0, NULL, 0, NULL, 0);
 }
 
 static void on_signal(void)

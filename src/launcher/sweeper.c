@@ -41,6 +41,7 @@
 #define DELETE_AGAIN_MS 1000
 #define DELETE_AGAIN_MAX_MS 60000
 #define JOBS_MAX 8
+#define DELETER_HURRIED 2
 #define HELD_MAX 64
 #define HOLD_MS 10000
 
@@ -66,12 +67,14 @@ static struct {
 	bool garbage;	      /* something is left to delete */
 	int64_t delete_at_ms; /* not before */
 	int64_t delete_wait_ms;
+	bool owed;	     /* what was deleted may still hold space */
 	int64_t sweep_at_ms; /* 0: no quota group of a deleted volume is left */
 	int64_t sweep_until_ms;
 	uint64_t promised; /* the limits of all workspaces */
 	struct job jobs[JOBS_MAX];
 	struct held held[HELD_MAX]; /* in the order in which they came */
 	size_t n_held;
+	bool stopping; /* nothing is held any more */
 } s;
 
 /* Its hard limit as it is kept, which is what it adds to the promise of all. */
@@ -202,7 +205,7 @@ static void start_job(const struct wire_msg *msg, const char *name,
 
 static bool hold(uint32_t id)
 {
-	if (s.n_held == HELD_MAX || !volumes_short(&s.l->volumes))
+	if (s.stopping || s.n_held == HELD_MAX || !volumes_short(&s.l->volumes))
 		return false;
 	/* The one that runs may be past it. */
 	s.held[s.n_held++] = (struct held){
@@ -218,7 +221,8 @@ static void let_go(uint32_t round, int64_t now)
 {
 	size_t n = 0;
 
-	while (n < s.n_held && (s.held[n].round <= round || s.held[n].until_ms <= now))
+	while (n < s.n_held &&
+	       (s.stopping || s.held[n].round <= round || s.held[n].until_ms <= now))
 		answer_done(s.held[n++].id, 0, NULL);
 	s.n_held -= n;
 	memmove(s.held, s.held + n, s.n_held * sizeof(s.held[0]));
@@ -350,8 +354,7 @@ static void on_stat(const struct wire_msg *msg)
 /* Whether deleted volumes are about to give space back; when it is short they are made to. */
 static bool frees(void)
 {
-	if (!s.deleter && !s.garbage && volumes_short(&s.l->volumes) &&
-	    volumes_owe(&s.l->volumes)) {
+	if (!s.deleter && !s.garbage && s.owed && volumes_short(&s.l->volumes)) {
 		s.garbage = true;
 		s.delete_at_ms = 0;
 	}
@@ -378,9 +381,10 @@ static _Noreturn void delete_all(void)
 	sched_setscheduler(0, SCHED_BATCH, &none);
 	while ((r = volume_delete_next(&s.l->volumes, &err)) > 0)
 		;
+	bool hurried = volumes_hurry(&s.l->volumes);
 	if (r < 0)
 		log_event(LOG_WARN, "volume_delete", LOG_STR("why", err.text));
-	_exit(r < 0);
+	_exit(r < 0 ? 1 : hurried ? DELETER_HURRIED : 0);
 }
 
 static void delete_again(void)
@@ -422,7 +426,9 @@ static void reap(void)
 			continue;
 		s.deleter = 0;
 		let_go(s.round, clock_monotonic_ms());
-		if (status == 0)
+		bool hurried = status == W_EXITCODE(DELETER_HURRIED, 0);
+		s.owed = s.garbage || !hurried;
+		if (hurried || status == 0)
 			s.delete_wait_ms = DELETE_AGAIN_MS;
 		else
 			delete_again();
@@ -481,6 +487,9 @@ static void on_message(const struct wire_msg *msg)
 	case LS_STATUS:
 		on_status(msg);
 		break;
+	case LS_STOP:
+		s.stopping = true;
+		break;
 	case LS_VOLUME_LIMIT:
 		on_limit(msg);
 		break;
@@ -511,7 +520,7 @@ _Noreturn void sweeper_main(struct launcher *l, int sock)
 
 	s.l = l;
 	s.sock = sock;
-	s.garbage = true;
+	s.garbage = s.owed = true;
 	s.delete_wait_ms = DELETE_AGAIN_MS;
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);

@@ -125,6 +125,7 @@ void delete_all(void)
 	while ((r = volume_delete_next(&v, &err)) > 0)
 		;
 	ok(r);
+	volumes_hurry(&v);
 }
 
 void make_full(const char *name)

@@ -36,9 +36,7 @@ struct volume_backend {
 		     const struct volume_charge *charge, uint64_t limit_bytes, struct err *err);
 	bool (*is_clone_of)(int tree, int source);
 	int (*destroy)(struct volumes *v, int folder, const char *name, struct err *err);
-	/* As volumes_owe; NULL: never. */
-	bool (*owes)(struct volumes *v);
-	/* Gets the space of deleted trees back at once when it is short; may be NULL. */
+	/* Gets the space of deleted trees back at once; NULL: it comes back by itself. */
 	void (*hurry)(struct volumes *v);
 	/* NULL: there is neither a counter nor a limit. */
 	int (*usage)(struct volumes *v, int tree, const struct volume_charge *charge,

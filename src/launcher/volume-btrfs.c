@@ -419,6 +419,7 @@ static int btrfs_destroy(struct volumes *v, int folder, const char *name, struct
 	snprintf(args.name, sizeof(args.name), "%s", name);
 	if (ioctl(folder, BTRFS_IOC_SNAP_DESTROY_V2, &args) < 0)
 		return err_errno(err, "deleting the subvolume %s", name);
+	v->destroyed = id;
 	return 0;
 }
 
@@ -523,14 +524,17 @@ static int btrfs_sweep(struct volumes *v, struct err *err)
 	return 1;
 }
 
-/* A deleted tree is an orphan until the cleaner has taken it apart, which it does not begin before
- * the last process that has it mounted is gone. */
-static bool btrfs_owes(struct volumes *v)
+/* A deleted tree is an orphan until the cleaner has taken it apart. That does not begin before the
+ * last process that has it mounted is gone, which may be a sandbox on an image that was replaced:
+ * so the one that was deleted last is waited for, and any only where another process has done it. */
+static bool is_cleaning(struct volumes *v)
 {
 	struct search s;
 	struct item item;
 	struct err ignored;
 
+	if (v->destroyed)
+		return subvolume_exists(v->root_fd, v->destroyed, &ignored) > 0;
 	search_init(&s, v->root_fd, BTRFS_ROOT_TREE_OBJECTID, (uint64_t)BTRFS_ORPHAN_OBJECTID,
 		    BTRFS_ORPHAN_ITEM_KEY);
 	return search_next(&s, &item, &ignored) > 0;
@@ -540,15 +544,14 @@ static bool btrfs_owes(struct volumes *v)
  * after another one. They may be 30 s away: not when space is short. */
 static void btrfs_hurry(struct volumes *v)
 {
-	if (!volumes_short(v) || !btrfs_owes(v))
-		return;
 	ioctl(v->root_fd, BTRFS_IOC_SYNC);
 	for (int i = 0; i < CLEANER_TRIES; i++) {
-		if (!btrfs_owes(v))
+		if (!is_cleaning(v))
 			break;
 		poll(NULL, 0, CLEANER_MS);
 	}
 	ioctl(v->root_fd, BTRFS_IOC_SYNC);
+	v->destroyed = 0;
 }
 
 const struct volume_backend volume_btrfs = {
@@ -558,7 +561,6 @@ const struct volume_backend volume_btrfs = {
 	.clone = btrfs_clone,
 	.is_clone_of = btrfs_is_clone_of,
 	.destroy = btrfs_destroy,
-	.owes = btrfs_owes,
 	.hurry = btrfs_hurry,
 	.usage = btrfs_usage,
 	.limit = btrfs_limit,

@@ -276,9 +276,13 @@ bool volumes_short(struct volumes *v)
 	return available < least || available < bytes / SHORT_PART;
 }
 
-bool volumes_owe(struct volumes *v)
+bool volumes_hurry(struct volumes *v)
 {
-	return volume_backend(v)->owes && volume_backend(v)->owes(v);
+	bool is_short = volumes_short(v);
+
+	if (is_short)
+		volume_backend(v)->hurry(v);
+	return is_short;
 }
 
 /* ---- one volume ------------------------------------------------------------------------------ */
@@ -531,8 +535,6 @@ int volume_delete_next(struct volumes *v, struct err *err)
 		if (r != 0)
 			return r;
 	}
-	if (volume_backend(v)->hurry)
-		volume_backend(v)->hurry(v);
 	return d.failed;
 }
 

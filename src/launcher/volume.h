@@ -44,6 +44,7 @@ struct volumes {
 	int clones_fd;	     /* owned: the tenants' copies of images */
 	bool direct_io;	     /* the loop device bypasses the page cache */
 	uint64_t sweep_at;   /* where volume_sweep goes on */
+	uint64_t destroyed;  /* id of the subvolume that was deleted last; 0: none */
 	char why_plain[200]; /* VOLUMES_AUTO took plain directories: the reason, else "" */
 };
 
@@ -96,8 +97,7 @@ int volume_open(struct volumes *v, const char *name, int *ret_fd, uint32_t *ret_
  * success. Nobody may be making it. */
 int volume_mark_deleted(struct volumes *v, const char *name, struct err *err);
 /* Deletes one <id>.deleting with all nested subvolumes; images and clones too. Slow; may run in
- * another process than volume_create. Returns 1 when one was deleted, 0 when there was none; then
- * it also asks the kernel to hurry, when space is short. */
+ * another process than volume_create. Returns 1 when one was deleted, 0 when there was none. */
 int volume_delete_next(struct volumes *v, struct err *err);
 /* Removes the quota groups of volumes that are gone; the kernel is done with one some time after
  * its deletion (a commit, 30 s), so this is to be called now and then after deletions, and only by
@@ -113,11 +113,13 @@ int volume_stat(struct volumes *v, const char *name, uint64_t *ret_used, uint64_
 int volume_each(struct volumes *v, void (*each)(void *data, const char *name, uint32_t tenant),
 		void *data, struct err *err);
 int volumes_space(struct volumes *v, uint64_t *ret_bytes, uint64_t *ret_free, struct err *err);
-/* Whether so little is free that what was deleted has to give its space back at once, which
- * volume_delete_next sees to. Never with plain directories, which give it back at once anyway. */
+/* Whether so little is free that what was deleted has to give its space back at once. Never with
+ * plain directories, which give it back at once anyway. */
 bool volumes_short(struct volumes *v);
-/* Whether what volume_delete_next has deleted still holds space. */
-bool volumes_owe(struct volumes *v);
+/* When space is short, gets back that of all that volume_delete_next has deleted, which the kernel
+ * would give back within two commits (60 s): takes up to seconds, at most about ten where something
+ * deleted is still open. Returns whether space was short. */
+bool volumes_hurry(struct volumes *v);
 
 /* ---- Images: images/<name>, a read-only subvolume; name as in MSG_IMAGE_NAME, "/" never occurs
  * ---- */
