@@ -90,6 +90,7 @@ static void room_is_asked_for_each_time(void **state)
 	fake_start(&f, &fake_config);
 	for (unsigned i = 1; i <= 2; i++) {
 		f.status.volume_promised = 700 * i;
+		f.status.volume_frees = i - 1;
 		runtime_volume_space(f.rt, on_space, &told);
 		assert_int_equal(told.n, i - 1);
 		fake_turn(&f);
@@ -98,6 +99,7 @@ static void room_is_asked_for_each_time(void **state)
 		assert_int_equal(told.space.bytes, 1000);
 		assert_int_equal(told.space.free, 600);
 		assert_int_equal(told.space.promised, 700 * i);
+		assert_int_equal(told.space.frees, i == 2);
 		assert_true(told.space.hard_quota);
 	}
 	/* Whoever looks behind it sees the same without asking. */
