@@ -179,7 +179,6 @@ void core_close(struct core *c, void (*closed)(void *data), void *data)
 	uv_timer_stop(&c->timers[TIMER_SWEEP]);
 	core_end_work(c);
 	endings_hurry(c);
-	room_again(c);
 	if (c->config.ephemeral)
 		end_all(c);
 	core_flush(c);
@@ -204,6 +203,7 @@ struct runtime *core_runtime(const struct core *c)
 void core_stop(struct core *c)
 {
 	c->stopping = true;
+	room_again(c);
 }
 
 bool core_is_stopping(const struct core *c)

@@ -113,7 +113,7 @@ static bool may_wait(const struct core *c, struct room_wait *w, enum core_room v
 {
 	int64_t now = clock_monotonic_us();
 
-	if (verdict != CORE_ROOM_FULL || !c->room.space.frees || c->closed)
+	if (verdict != CORE_ROOM_FULL || !c->room.space.frees || c->stopping)
 		return false;
 	if (!w->until_us)
 		w->until_us = now + ROOM_WAIT_US;
@@ -136,7 +136,10 @@ static void on_space(void *data, const struct runtime_space *space, const struct
 	}
 	for (struct room_wait *next; w; w = next) {
 		next = w->next;
-		enum core_room verdict = err ? CORE_ROOM_OPEN : judge_more(c, w->bytes);
+		/* Who waits is known not to fit. */
+		enum core_room verdict = !err	       ? judge_more(c, w->bytes)
+					 : w->until_us ? CORE_ROOM_FULL
+						       : CORE_ROOM_OPEN;
 		if (verdict == CORE_ROOM_OPEN) {
 			admit(c, w);
 		} else if (w->late) {

@@ -49,5 +49,5 @@ void room_take(struct core *c, struct room_wait *w, uint64_t bytes);
 /* The volume for bytes that were taken is there, or will not be. */
 void room_made(struct core *c, uint64_t bytes);
 void room_give_back(struct core *c, uint64_t bytes);
-/* Asks for those that wait for space; a closing core keeps them no longer. */
+/* Asks for those that wait for space; a core that stops keeps them no longer. */
 void room_again(struct core *c);

@@ -353,7 +353,8 @@ struct runtime_volume_spec {
 void runtime_volume_create(struct runtime *rt, const struct runtime_volume_spec *spec,
 			   runtime_volume_fn fn, void *data);
 /* Ends every process that has the workspace attached, then removes it. The callback comes when no
- * process is left and the name is gone; space is freed behind it. A missing volume is success. */
+ * process is left and the name is gone; space is freed behind it, or, while it is short, before
+ * (up to 10 s). A missing volume is success. */
 void runtime_volume_delete(struct runtime *rt, const char *volume, runtime_volume_fn fn,
 			   void *data);
 /* A new hard limit. Where counts_shared is false, a workspace stays charged for what a snapshot or

@@ -211,7 +211,9 @@ static void space_that_comes_back_is_waited_for(void **state)
 	again(r);
 	assert_int_equal(o.made + o.refused, 0);
 	r->runtime.space.free++;
-	again(r);
+	while (o.made < 2)
+		uv_run(&r->loop, UV_RUN_ONCE);
+	rig_settle(r);
 	check(r, &o, 2, 0);
 	/* It is all there is that comes back. */
 	r->runtime.space.free--;
@@ -235,6 +237,11 @@ static void it_is_not_waited_for_for_ever(void **state)
 	rig_advance(r, ROOM_WAIT_US - 1);
 	ask(r, &o, 1);
 	rig_settle(r);
+	check_refused(&o, 0);
+	/* Nor does a launcher that says nothing let them in. */
+	r->runtime.fail[RIG_SPACE] = "busy";
+	again(r);
+	r->runtime.fail[RIG_SPACE] = NULL;
 	check_refused(&o, 0);
 	rig_advance(r, 1);
 	again(r);

@@ -95,7 +95,15 @@ void sandbox_kill(struct sandbox *s)
 		h.again = true;
 }
 
-/* What could not be done for want of memory is done now. */
+static void tell_of_stop(void)
+{
+	int sock = h.peers[PEER_SWEEPER].sock;
+
+	if (h.stopping && sock >= 0 && wire_send(sock, LS_STOP, 0, NULL, 0, NULL, 0) == -EAGAIN)
+		h.again = true;
+}
+
+/* What could not be done for want of memory, or of room in a socket, is done now. */
 static void try_again(void)
 {
 	h.again = false;
@@ -105,6 +113,7 @@ static void try_again(void)
 	reap();
 	if (h.unconnected)
 		gateway_connect();
+	tell_of_stop();
 }
 
 /* ---- Messages ---- */
@@ -307,6 +316,7 @@ static void start_peer(enum peer_kind kind)
 			  LOG_STR("why", err.text));
 		h.peers[kind].start_at_ms = clock_monotonic_ms() + 1000;
 	}
+	tell_of_stop();
 }
 
 void handover_give_up(void)
@@ -448,8 +458,7 @@ static void stop(void)
 	h.stopping = true;
 	if (h.peers[PEER_DAEMON].pid > 0)
 		kill(h.peers[PEER_DAEMON].pid, SIGTERM);
-	if (h.peers[PEER_SWEEPER].sock >= 0)
-		wire_send(h.peers[PEER_SWEEPER].sock, LS_STOP, 0, NULL, 0, NULL, 0);
+	tell_of_stop();
 }
 
 static void on_signal(void)

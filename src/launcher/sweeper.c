@@ -4,8 +4,9 @@
  * <id>.deleting, which is when the volume is gone for everybody, is answered at once; giving the
  * space back takes up to seconds and is done by a child of the sweeper, one at a time. What a crash
  * left as .creating or .deleting is removed the same way after a start. While space is short, a
- * deletion is answered only when it has given its space back: a session keeps its slot until then,
- * so that no tenant's workspaces, with what is left of deleted ones, take more than all of them may.
+ * deletion is answered only when it has given its space back (HELD_MAX of them, for HOLD_MS): a
+ * session keeps its slot until then, so that no tenant's workspaces, with what is left of deleted
+ * ones, take more than all of them may.
  *
  * Snapshots and copies wait until what was written to their source is on disk, which nobody else
  * should: each is made by a child (a job), whose exit status is an errno. What concerns the name of
@@ -42,7 +43,7 @@
 #define DELETE_AGAIN_MAX_MS 60000
 #define JOBS_MAX 8
 #define DELETER_HURRIED 2
-#define HELD_MAX 64
+#define HELD_MAX 128 /* well below CALLS_MAX, so that others are still asked and answered */
 #define HOLD_MS 10000
 
 struct job {
@@ -331,11 +332,12 @@ static void on_delete(const struct wire_msg *msg)
 	wait_for_job(body.volume);
 	uint64_t limit = limit_of(body.volume);
 	int r = volume_mark_deleted(&s.l->volumes, body.volume, &err);
-	if (r == 0)
+	if (r > 0) {
 		s.promised -= limit;
-	s.garbage = true;
-	s.delete_at_ms = 0;
-	if (r < 0 || !hold(msg->head.id))
+		s.garbage = true;
+		s.delete_at_ms = 0;
+	}
+	if (r <= 0 || !hold(msg->head.id))
 		answer_done(msg->head.id, r, &err);
 }
 
@@ -387,8 +389,11 @@ static _Noreturn void delete_all(void)
 	_exit(r < 0 ? 1 : hurried ? DELETER_HURRIED : 0);
 }
 
+/* Later, unless something new waits. */
 static void delete_again(void)
 {
+	if (s.garbage)
+		return;
 	s.garbage = true;
 	s.delete_at_ms = clock_monotonic_ms() + s.delete_wait_ms;
 	s.delete_wait_ms *= 2;
@@ -403,6 +408,7 @@ static void start_deleter(void)
 	s.deleter = fork_bound();
 	if (s.deleter == 0)
 		delete_all();
+	s.l->volumes.destroyed = 0; /* the child waits for it */
 	if (s.deleter < 0) {
 		s.deleter = 0;
 		delete_again();
@@ -425,8 +431,9 @@ static void reap(void)
 		if (pid != s.deleter)
 			continue;
 		s.deleter = 0;
-		let_go(s.round, clock_monotonic_ms());
 		bool hurried = status == W_EXITCODE(DELETER_HURRIED, 0);
+		if (WIFEXITED(status))
+			let_go(s.round, clock_monotonic_ms());
 		s.owed = s.garbage || !hurried;
 		if (hurried || status == 0)
 			s.delete_wait_ms = DELETE_AGAIN_MS;

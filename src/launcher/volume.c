@@ -400,7 +400,7 @@ int volume_open(struct volumes *v, const char *name, int *ret_fd, uint32_t *ret_
 	return r;
 }
 
-/* A missing one is success. */
+/* 1: done; 0: there is none. */
 static int put_away(struct volumes *v, const char *name, struct err *err)
 {
 	int r = volume_set_aside(v->volumes_fd, name, err);
@@ -408,7 +408,7 @@ static int put_away(struct volumes *v, const char *name, struct err *err)
 	/* A file system without any room can't rename, but it keeps a reserve for deleting. */
 	if (r == -ENOSPC)
 		r = volume_backend(v)->destroy(v, v->volumes_fd, name, err);
-	return r == -ENOENT ? 0 : r;
+	return r == 0 ? 1 : r == -ENOENT ? 0 : r;
 }
 
 int volume_mark_deleted(struct volumes *v, const char *name, struct err *err)
@@ -419,8 +419,11 @@ int volume_mark_deleted(struct volumes *v, const char *name, struct err *err)
 	if (r < 0)
 		return r;
 	snprintf(making, sizeof(making), "%s" VOLUME_CREATING, name);
-	r = put_away(v, making, err);
-	return r < 0 ? r : put_away(v, name, err);
+	int unfinished = put_away(v, making, err);
+	if (unfinished < 0)
+		return unfinished;
+	r = put_away(v, name, err);
+	return r < 0 ? r : r || unfinished;
 }
 
 static int open_any(struct volumes *v, const char *name, int *ret_fd, struct err *err)

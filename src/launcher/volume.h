@@ -93,8 +93,8 @@ int volume_limit(struct volumes *v, const char *name, uint64_t limit_bytes, stru
 /* Opens a volume for open_tree and reads its tenant. -ENOENT when there is none. */
 int volume_open(struct volumes *v, const char *name, int *ret_fd, uint32_t *ret_tenant,
 		struct err *err);
-/* Renames it to <id>.deleting, and what one that died while making it left; a missing one is
- * success. Nobody may be making it. */
+/* Renames it to <id>.deleting, and what one that died while making it left. Nobody may be making
+ * it. Returns 1, or 0 when there was none. */
 int volume_mark_deleted(struct volumes *v, const char *name, struct err *err);
 /* Deletes one <id>.deleting with all nested subvolumes; images and clones too. Slow; may run in
  * another process than volume_create. Returns 1 when one was deleted, 0 when there was none. */
