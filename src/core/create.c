@@ -188,8 +188,9 @@ static void give_back_done(void *data, const struct err *err)
 static void say_failed(struct err *said, const struct create *cr, const struct err *err)
 {
 	const struct session *s = cr->s;
+	bool is_full = err->slug && strcmp(err->slug, "no_capacity") == 0;
 
-	if (err->slug && strcmp(err->slug, "no_capacity") == 0 && !cr->taken) {
+	if (is_full && !cr->taken) {
 		refusal_no_capacity(said); /* room.c has said why */
 		return;
 	}
@@ -197,7 +198,7 @@ static void say_failed(struct err *said, const struct create *cr, const struct e
 		  LOG_STR("session", s->id), LOG_STR("tenant", s->tenant->name),
 		  LOG_STR("why", err->text));
 	/* The store gives no slug: a disk that is full now may have room again soon. */
-	if (err->slug && strcmp(err->slug, "no_capacity") == 0)
+	if (is_full)
 		refusal_no_capacity(said);
 	else if (!err->slug || strcmp(err->slug, "busy") == 0)
 		refusal_busy(said);

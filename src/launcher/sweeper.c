@@ -332,8 +332,10 @@ static void on_delete(const struct wire_msg *msg)
 	wait_for_job(body.volume);
 	uint64_t limit = limit_of(body.volume);
 	int r = volume_mark_deleted(&s.l->volumes, body.volume, &err);
-	if (r > 0) {
+	if (r > 0)
 		s.promised -= limit;
+	/* One that failed may have put aside a part. */
+	if (r != 0) {
 		s.garbage = true;
 		s.delete_at_ms = 0;
 	}
